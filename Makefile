@@ -1,0 +1,27 @@
+# Two commands: `make demo` shows Scumble at work, `make test` checks everything.
+# Each creates .venv and installs what it needs; Python 3.11 or newer is all that must be there.
+
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+.PHONY: demo test clean
+
+demo: .venv/demo
+	@for network in edsr-x4 carn-x4 rfdn-x4; do $(BIN)/scumble inspect $$network || exit; echo; done
+
+test: .venv/test
+	PATH="$(abspath $(BIN)):$$PATH" scripts/check
+
+.venv/demo: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+.venv/test: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@ .venv/demo
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+clean:
+	rm -rf .venv

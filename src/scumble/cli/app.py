@@ -1,0 +1,57 @@
+"""The command ``scumble``."""
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from scumble.cli.inspect import inspect
+from scumble.errors import ScumbleError
+from scumble.version import __version__
+
+WRONG_USE = 2
+
+
+class OneSentenceErrors(TyperGroup):
+    """Says what was wrong in one sentence; the traceback is for ``--debug``."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # noqa: ANN401 (click's own signature)
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except ScumbleError as error:
+            if ctx.params["debug"]:
+                raise
+            typer.echo(f"scumble: {error}", err=True)
+            raise typer.Exit(WRONG_USE) from error
+
+
+app = typer.Typer(
+    cls=OneSentenceErrors,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(inspect)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def scumble(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Make image-restoration networks small and fast."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,1 @@
+"""The mathematics of the paper: pure functions of tensors and numbers."""

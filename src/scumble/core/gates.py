@@ -1,0 +1,70 @@
+"""Scores of rank boundaries, the priorities they give, and the gates these open (Eq. 3, 4)."""
+
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+# A rank is kept while its priority lies above this (tau in the paper).
+THRESHOLD = 0.5
+
+# The authors' code lets a score rise to 1.03; the paper says 1 (docs/paper-map.md).
+SCORE_CEILING = 1.03
+
+
+def priorities(
+    scores: Float[Tensor, "*layers boundaries"], ceiling: float = SCORE_CEILING
+) -> Float[Tensor, "*layers m"]:
+    """Return the priority of every rank: the product of the scores before it (Eq. 4)."""
+    products = cast(Tensor, _LeadingProducts.apply(scores.clamp(0, ceiling)))
+    return torch.cat([torch.ones_like(scores[..., :1]), products], dim=-1)
+
+
+def gates(priorities: Float[Tensor, "*layers m"]) -> Float[Tensor, "*layers m"]:
+    """Return one gate per rank. Forward: 0 or 1. Backward: the gradient of the priority (Eq. 3).
+
+    A gate never opens behind a closed one, even where scores above 1 lift a lower rank's
+    priority back over the threshold.
+    """
+    return cast(Tensor, _StraightThrough.apply(priorities))
+
+
+class _StraightThrough(torch.autograd.Function):
+    @staticmethod
+    def forward(priorities: Tensor) -> Tensor:
+        return (priorities > THRESHOLD).to(priorities.dtype).cumprod(-1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return grads[0]
+
+
+class _LeadingProducts(torch.autograd.Function):
+    """``cumprod`` over the last dimension, whose gradient is exact at zeros.
+
+    torch's own looks for zeros on the host, which stalls a GPU and breaks graph capture.
+    """
+
+    @staticmethod
+    def forward(factors: Tensor) -> Tensor:
+        return factors.cumprod(-1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        """Product i depends on factor n <= i through (factors before n) x (factors n+1 to i)."""
+        (factors,) = cast(tuple[Tensor], ctx.saved_tensors)
+        (grad,) = grads
+        before = torch.cat([torch.ones_like(factors[..., :1]), factors[..., :-1].cumprod(-1)], -1)
+        here = torch.ones(factors.shape[-1], factors.shape[-1], device=factors.device).triu()
+        later = here.triu(1).bool()
+        between = torch.where(later, factors.unsqueeze(-2), 1.0).cumprod(-1) * here
+        return before * (between * grad.unsqueeze(-2)).sum(-1)

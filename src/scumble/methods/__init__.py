@@ -1,0 +1,8 @@
+"""Pruning methods, one per file, by name."""
+
+from scumble.methods.base import METHODS, Method, PruneRecord, Pruning
+from scumble.methods.oneshot import OneShot
+from scumble.methods.phases import finalize, sparsify
+from scumble.methods.sls import SLS
+
+__all__ = ["METHODS", "SLS", "Method", "OneShot", "PruneRecord", "Pruning", "finalize", "sparsify"]

@@ -1,0 +1,108 @@
+"""What a pruning method promises."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from scumble.core.pattern import Pattern
+from scumble.nn.gate_table import GateTable
+from scumble.nn.sparse_conv import SparseConv2d
+from scumble.nn.surgery import Selector, densify_
+from scumble.registry import Registry
+
+Plain = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class PruneRecord:
+    """How a network came to be pruned; its checkpoint carries this."""
+
+    method: str
+    settings: Mapping[str, Plain] = field(default_factory=dict)
+    scores: Mapping[str, list[float]] = field(default_factory=dict)  # at the end, by layer
+
+
+class Pruning(nn.Module, ABC):
+    """A method at work: attached to the network it prunes as ``network.pruning``."""
+
+    target: float  # share of the prunable layers' MACs that may be kept
+
+    @property
+    @abstractmethod
+    def patterns(self) -> dict[str, Pattern]:
+        """Return the pattern of every pruned layer now."""
+
+    @property
+    @abstractmethod
+    def kept(self) -> float:
+        """Return the share of the prunable layers' MACs that is kept now."""
+
+    @property
+    @abstractmethod
+    def reached(self) -> bool:
+        """Return whether the budget is met, so that the patterns are final."""
+
+    @abstractmethod
+    def penalty(self) -> Tensor:
+        """Return what to add to the loss."""
+
+    @abstractmethod
+    def step(self) -> None:
+        """Advance by one training step; call it after the optimizer's."""
+
+    @abstractmethod
+    def finish_(self, network: nn.Module) -> PruneRecord:
+        """Make ``network`` plain again, pruned for good, and say how it was done."""
+
+
+class GatedPruning(Pruning):
+    """A pruning that works by gates on the ranks of sparse convolutions."""
+
+    def __init__(self, layers: dict[str, SparseConv2d], table: GateTable) -> None:
+        super().__init__()
+        self.table = table
+        self.layers = layers  # row i of the table is the i-th; a plain dict, not submodules
+
+    @property
+    def patterns(self) -> dict[str, Pattern]:
+        """Return the pattern of every pruned layer now."""
+        counts = zip(self.layers, self.table.counts(), strict=True)
+        return {name: Pattern(n, self.table.m) for name, n in counts}
+
+    @abstractmethod
+    def record(self) -> PruneRecord:
+        """Return how the network is pruned."""
+
+    def finish_(self, network: nn.Module) -> PruneRecord:
+        """Make ``network`` plain again, with zeros in place, and say how it was done."""
+        record = self.record()
+        densify_(network)
+        return record
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A way to prune, and its settings."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def attach_(
+        self,
+        network: nn.Module,
+        size: tuple[int, int],
+        where: Selector | None = None,
+        pad_groups: bool = False,
+    ) -> Pruning:
+        """Prepare ``network`` in place and return the pruning that will steer it."""
+
+    def settings(self) -> dict[str, Plain]:
+        """Return the settings as plain data."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: v if isinstance(v, Plain) else str(v) for name, v in values}
+
+
+METHODS: Registry[type[Method]] = Registry("method")

@@ -1,0 +1,78 @@
+"""One-shot N:M pruning: Mishra et al., "Accelerating Sparse Deep Neural Networks", 2021.
+
+The N largest weights of every group of a trained network are chosen once, and trained further.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from scumble.core.pattern import Pattern
+from scumble.methods.base import METHODS, GatedPruning, Method, PruneRecord
+from scumble.nn.gate_table import FixedGates
+from scumble.nn.surgery import Selector, choose, sparsify_
+
+
+@METHODS.register("oneshot")
+@dataclass(frozen=True)
+class OneShot(Method):
+    """The same pattern for every layer, by magnitude, once.
+
+    >>> OneShot("8:32").settings()
+    {'pattern': '8:32'}
+    """
+
+    name: ClassVar[str] = "oneshot"
+
+    pattern: Pattern | str = "2:4"  # N:M of every pruned layer
+
+    def __post_init__(self) -> None:
+        if isinstance(self.pattern, str):
+            object.__setattr__(self, "pattern", Pattern.parse(self.pattern))
+
+    def attach_(
+        self,
+        network: nn.Module,
+        size: tuple[int, int],
+        where: Selector | None = None,
+        pad_groups: bool = False,
+    ) -> "OneShotPruning":
+        """Prepare ``network`` in place; the size of the picture makes no difference here."""
+        assert isinstance(self.pattern, Pattern)
+        chosen = choose(network, self.pattern.m, where, pad_groups)
+        table = FixedGates([self.pattern.n] * len(chosen), self.pattern.m)
+        table.to(next(iter(chosen.values())).weight.device)
+        return OneShotPruning(self, sparsify_(network, chosen, table, pad_groups), table)
+
+
+class OneShotPruning(GatedPruning):
+    """Fixed gates over fixed ranks: nothing to steer."""
+
+    def __init__(self, method: OneShot, layers: dict, table: FixedGates) -> None:
+        super().__init__(layers, table)
+        self.method = method
+        assert isinstance(method.pattern, Pattern)
+        self.target = method.pattern.density
+
+    @property
+    def kept(self) -> float:
+        """Return the share of the prunable layers' MACs that is kept."""
+        return self.target
+
+    @property
+    def reached(self) -> bool:
+        """Return whether the patterns are final: from the start."""
+        return True
+
+    def penalty(self) -> Tensor:
+        """Return zero: nothing pushes."""
+        return torch.zeros((), device=self.table.kept.device)
+
+    def step(self) -> None:
+        """Do nothing: the mask never changes."""
+
+    def record(self) -> PruneRecord:
+        """Return how the network is pruned."""
+        return PruneRecord(self.method.name, self.method.settings())

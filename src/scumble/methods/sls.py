@@ -1,0 +1,191 @@
+"""SLS: Oh et al., "Attentive Fine-Grained Structured Sparsity for Image Restoration", 2022.
+
+Every layer learns by itself how many ranks it keeps, under a growing pressure of the MACs that
+they cost, until the whole network meets its budget.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from scumble.core.budget import Budget, Pressure, PressureSchedule, Progress, land
+from scumble.core.cost import NetworkCost, gated_macs, macs_per_rank
+from scumble.core.gates import SCORE_CEILING
+from scumble.errors import BudgetError
+from scumble.methods.base import METHODS, GatedPruning, Method, PruneRecord
+from scumble.nn.gate_table import LearnedGates
+from scumble.nn.sparse_conv import SparseConv2d
+from scumble.nn.surgery import Selector, choose, sparsify_
+from scumble.nn.tracing import trace
+
+
+@METHODS.register("sls")
+@dataclass(frozen=True)
+class SLS(Method):
+    """Layer-wise patterns, learned. The defaults are those of the authors' code for SR.
+
+    >>> str(SLS(m=32, budget="12.5%").budget)
+    '1/8'
+    """
+
+    name: ClassVar[str] = "sls"
+
+    m: int = 32  # group size
+    budget: Budget | str | float = "1/2"  # what may remain
+    pressure: float = 1e-10 / 255  # first loss per MAC; the paper's, for pictures in 0..1
+    patch: tuple[int, int] = (48, 48)  # the input on which pressure counts MACs
+    growth: float = 1.1  # of the pressure, when pruning stalls (alpha)
+    min_progress: float = 0.2  # up to this, pruning stalls (T)
+    progress: Progress = "ratio"  # of what: dense/kept MACs, or the share kept
+    look_every: int = 2000  # steps between two looks at the progress (K epochs)
+    rerank_every: int = 1000  # steps between two rankings of the weights
+    check_every: int = 1  # steps between two looks at the budget
+    ceiling: float = SCORE_CEILING  # of the scores
+    land: bool = True  # spend what the last step saved too much (core.budget.land)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", Budget.parse(self.budget))
+
+    @classmethod
+    def as_published(cls, m: int = 32, budget: Budget | str | float = "1/2") -> "SLS":
+        """Return the settings of the paper's text, where the authors' code differs."""
+        return cls(
+            m,
+            budget,
+            min_progress=0.1,
+            progress="share",
+            rerank_every=10_000,
+            ceiling=1.0,
+            land=False,
+        )
+
+    def attach_(
+        self,
+        network: nn.Module,
+        size: tuple[int, int],
+        where: Selector | None = None,
+        pad_groups: bool = False,
+    ) -> "SLSPruning":
+        """Prepare ``network`` in place, with its budget counted on a picture of ``size``."""
+        chosen = choose(network, self.m, where, pad_groups)
+        cost = trace(network, size)
+        table = LearnedGates(len(chosen), self.m, self.ceiling)
+        table.to(next(iter(chosen.values())).weight.device)
+        layers = sparsify_(network, chosen, table, pad_groups)
+        return SLSPruning(self, layers, table, cost, size)
+
+
+class SLSPruning(GatedPruning):
+    """The search at work."""
+
+    macs: Tensor  # that every rank of every layer costs, [layers, m]; `ranks` holds them exactly
+    weight: Tensor  # the pressure, where the loss is made; 0 once the budget is met
+
+    def __init__(
+        self,
+        method: SLS,
+        layers: dict[str, SparseConv2d],
+        table: LearnedGates,
+        cost: NetworkCost,
+        size: tuple[int, int],
+    ) -> None:
+        super().__init__(layers, table)
+        self.table: LearnedGates = table
+        self.method = method
+        self.schedule = PressureSchedule(method.growth, method.min_progress, method.progress)
+        self.pressure = Pressure(method.pressure)
+        self.steps = 0
+        # The budget is counted on the picture that the user named, the pressure on the patch.
+        self.patch_share = method.patch[0] * method.patch[1] / (size[0] * size[1])
+        device = table.scores.device
+        positions = {layer.name: layer.positions for layer in cost.layers}
+        self.ranks = [
+            macs_per_rank(layer.weight.shape, positions.get(name, 0), method.m)
+            for name, layer in layers.items()
+        ]
+        macs = torch.tensor(self.ranks, dtype=torch.float32, device=device)
+        self.register_buffer("macs", macs, persistent=False)
+        self.register_buffer("weight", torch.zeros((), device=device), persistent=False)
+        self._push()
+        self.dense = sum(map(sum, self.ranks))
+        self.target = self._target(cost, least=sum(first for first, *_ in self.ranks))
+
+    @property
+    def kept(self) -> float:
+        """Return the share of the prunable layers' MACs that is kept now."""
+        return self._cost_of(self.table.counts()) / self.dense
+
+    @property
+    def reached(self) -> bool:
+        """Return whether the budget is met and the scores are frozen."""
+        return bool(self.table.frozen)
+
+    def penalty(self) -> Tensor:
+        """Return the pressure times the MACs that one patch costs (Eq. 6)."""
+        return self.weight * gated_macs(self.table(), self.macs)
+
+    def step(self) -> None:
+        """Advance by one training step: clamp, rank, test the budget, adjust the pressure."""
+        self.steps += 1
+        self.table.clamp_()
+        if self.steps % self.method.rerank_every == 0:
+            for layer in self.layers.values():
+                layer.rerank_()
+        if self.steps % self.method.check_every == 0 and not self.reached:
+            self._freeze_if_met()
+        if self.steps % self.method.look_every == 0 and not self.reached:
+            self.pressure = self.schedule.step(self.pressure, self.kept)
+            self._push()
+
+    def record(self) -> PruneRecord:
+        """Return how the network is pruned, with the scores that decided it."""
+        rows = zip(self.layers, self.table.scores.tolist(), strict=True)
+        scores = {name: [float(f"{score:.6g}") for score in row] for name, row in rows}
+        return PruneRecord(self.method.name, self.method.settings(), scores)
+
+    def get_extra_state(self) -> Tensor:
+        """Return what a resumed search needs besides scores, gates and ranks."""
+        state = (self.steps, self.pressure.weight, self.pressure.last_kept)
+        return torch.tensor(state, dtype=torch.float64)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Go on from where ``get_extra_state`` was called."""
+        steps, weight, last_kept = state.tolist()
+        self.steps, self.pressure = int(steps), Pressure(weight, last_kept)
+        self._push()
+
+    def _freeze_if_met(self) -> None:
+        counts = self.table.counts()
+        if self._cost_of(counts) > self.target * self.dense:
+            return
+        if self.method.land:
+            priorities = self.table.priorities().tolist()
+            counts = land(counts, priorities, self.ranks, self.target * self.dense)
+        self.table.freeze_(counts)
+        self._push()
+
+    def _push(self) -> None:
+        """Bring the pressure to the device; a frozen search feels none."""
+        self.weight.fill_(0.0 if self.reached else self.pressure.weight * self.patch_share)
+
+    def _cost_of(self, counts: list[int]) -> int:
+        return sum(sum(macs[:n]) for n, macs in zip(counts, self.ranks, strict=True))
+
+    def _target(self, cost: NetworkCost, least: int) -> float:
+        """Return the budget as a share of the prunable MACs, if patterns can meet it."""
+        budget = Budget.parse(self.method.budget)
+        target = budget.target(self.dense, cost.paper_macs - self.dense) / self.dense
+        if not least / self.dense <= target:
+            raise BudgetError(
+                f"budget {budget} leaves {target:.4f} of the prunable MACs, "
+                f"but 1 weight in {self.method.m} everywhere keeps {least / self.dense:.4f}; "
+                f"give a larger budget or a larger m"
+            )
+        if target > 1:
+            raise BudgetError(
+                f"budget {budget} is above the {cost.paper_macs / 1e9:.6g} GMACs "
+                f"of the whole network; there is nothing to prune"
+            )
+        return target

@@ -1,0 +1,73 @@
+"""Networks by name. Each is a plain ``nn.Module`` that knows nothing of sparsity."""
+
+import re
+from dataclasses import dataclass, field
+from inspect import signature
+
+from torch import nn
+
+from scumble.errors import NetworkError
+from scumble.models.carn import Carn
+from scumble.models.edsr import Edsr
+from scumble.models.rfdn import Rfdn
+from scumble.registry import Registry, unknown_name
+
+MODELS: Registry[type[nn.Module]] = Registry("network")
+MODELS.register("carn")(Carn)
+MODELS.register("edsr")(Edsr)
+MODELS.register("rfdn")(Rfdn)
+
+_NAME = re.compile(r"(?P<name>.+?)(-x(?P<scale>\d+))?")
+
+# Far beyond any real network, far below what would exhaust a machine.
+_LARGEST_ARGUMENT = 1024
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """A network by its name and all of its arguments."""
+
+    name: str
+    arguments: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, **arguments: int) -> "NetworkSpec":
+        """Return the checked spec of, say, ``"carn-x4"``; arguments fall back to defaults."""
+        parts = _NAME.fullmatch(name)
+        bare = parts["name"] if parts else name
+        known = {key: p.default for key, p in signature(MODELS[bare]).parameters.items()}
+        if parts and parts["scale"]:
+            arguments = {"scale": int(parts["scale"]), **arguments}
+        for key, value in arguments.items():
+            if key not in known:
+                raise unknown_name(f"argument of {bare}", key, known)
+            if type(value) is not int or not 1 <= value <= _LARGEST_ARGUMENT:
+                raise NetworkError(
+                    f"{bare}: {key} needs to be 1 to {_LARGEST_ARGUMENT}, got {value!r}"
+                )
+        return cls(bare, {**known, **arguments})
+
+    def build(self) -> nn.Module:
+        """Return the network with fresh random weights."""
+        network = MODELS[self.name](**self.arguments)
+        network.spec = self  # pyright: ignore[reportArgumentType]
+        return network
+
+    def __str__(self) -> str:
+        return f"{self.name}-x{self.arguments['scale']}"
+
+
+def build(name: str, **arguments: int) -> nn.Module:
+    """Return a network with fresh random weights.
+
+    >>> import scumble
+    >>> sum(p.numel() for p in scumble.build("carn-x4").parameters())
+    1111875
+    """
+    return NetworkSpec.of(name, **arguments).build()
+
+
+def spec_of(network: nn.Module) -> NetworkSpec | None:
+    """Return name and arguments of a network of ours; None for any other."""
+    spec = getattr(network, "spec", None)
+    return spec if isinstance(spec, NetworkSpec) else None

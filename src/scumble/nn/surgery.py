@@ -1,0 +1,112 @@
+"""Putting sparse convolutions into a network, and taking them out again."""
+
+from collections.abc import Callable, Iterator
+
+from torch import nn
+
+from scumble.core.pattern import Pattern, check_group_size
+from scumble.errors import NetworkError, PatternError
+from scumble.nn.gate_table import GateTable
+from scumble.nn.sparse_conv import SparseConv2d
+
+Selector = Callable[[str, nn.Conv2d], bool]
+
+# A convolution with so few outputs paints the picture itself. The paper leaves it dense: it is
+# cheap, and every weight of it shows.
+PICTURE_CHANNELS = 4
+
+
+def prunable(m: int, pad_groups: bool = False) -> Selector:
+    """Return the paper's choice of layers: input channels in groups of ``m``, not the painter."""
+
+    def where(name: str, conv: nn.Conv2d) -> bool:
+        fits = conv.in_channels % m == 0 or (pad_groups and conv.in_channels > PICTURE_CHANNELS)
+        return fits and conv.groups == 1 and conv.out_channels > PICTURE_CHANNELS
+
+    return where
+
+
+def convolutions(network: nn.Module) -> Iterator[tuple[str, nn.Conv2d]]:
+    """Yield every plain convolution once, by its first name."""
+    for name, module in network.named_modules():
+        if type(module) is nn.Conv2d:
+            yield name, module
+
+
+def choose(
+    network: nn.Module, m: int, where: Selector | None = None, pad_groups: bool = False
+) -> dict[str, nn.Conv2d]:
+    """Return the convolutions that ``where`` selects, all of which can be pruned."""
+    check_group_size(m)
+    where = where or prunable(m, pad_groups)
+    chosen = {name: conv for name, conv in convolutions(network) if where(name, conv)}
+    for name, conv in chosen.items():
+        _check(name, conv, m, pad_groups)
+    if not chosen:
+        raise PatternError(
+            f"pruning in groups of {m} needs a convolution with input channels divisible by {m} "
+            f"and more than {PICTURE_CHANNELS} outputs, found none; choose a smaller m, "
+            f"name layers with where=, or pad their groups"
+        )
+    return chosen
+
+
+def sparsify_(
+    network: nn.Module, chosen: dict[str, nn.Conv2d], table: GateTable, pad_groups: bool = False
+) -> dict[str, SparseConv2d]:
+    """Replace the chosen convolutions, in place; row i of ``table`` is the i-th one's."""
+    sparse = {
+        name: SparseConv2d(conv, table, row, pad_groups)
+        for row, (name, conv) in enumerate(chosen.items())
+    }
+    _replace(network, {conv: sparse[name] for name, conv in chosen.items()})
+    return sparse
+
+
+def densify_(network: nn.Module) -> None:
+    """Replace every sparse convolution by a plain one with zeros, which remembers its pattern."""
+    plain: dict[nn.Module, nn.Module] = {}
+    for module in network.modules():
+        if isinstance(module, SparseConv2d):
+            plain[module] = module.to_dense()
+            mark(plain[module], module.pattern)
+    _replace(network, plain)
+
+
+def mark(conv: nn.Module, pattern: Pattern | None) -> None:
+    """Note on a plain convolution which pattern its zeros follow."""
+    conv.pattern = pattern  # pyright: ignore[reportArgumentType]
+
+
+def pattern_of(module: nn.Module) -> Pattern | None:
+    """Return the pattern a layer is pruned to; None for one that never was."""
+    pattern = getattr(module, "pattern", None)
+    return pattern if isinstance(pattern, Pattern) else None
+
+
+def patterns(network: nn.Module) -> dict[str, Pattern]:
+    """Return the pattern of every pruned layer, by name."""
+    found = ((name, pattern_of(module)) for name, module in network.named_modules())
+    return {name: pattern for name, pattern in found if pattern is not None}
+
+
+def _replace(network: nn.Module, substitutes: dict[nn.Module, nn.Module]) -> None:
+    """Put substitutes in place under every name that a module goes by."""
+    for name, module in list(network.named_modules(remove_duplicate=False)):
+        if module in substitutes:
+            network.set_submodule(name, substitutes[module])
+
+
+def _check(name: str, conv: nn.Conv2d, m: int, pad_groups: bool) -> None:
+    if conv.groups != 1:
+        raise PatternError(f"layer {name}: pruning needs a convolution of one group, got {conv.groups}")
+    if conv.in_channels % m and not pad_groups:
+        raise PatternError(
+            f"layer {name}: groups of {m} need input channels divisible by {m}, "
+            f"got {conv.in_channels}; choose another m, leave the layer out, or pad its groups"
+        )
+    if not name:
+        raise NetworkError("pruning needs a network around its layers, got a bare convolution")
+    hooked = conv._forward_hooks or conv._forward_pre_hooks or conv._backward_hooks
+    if hooked:
+        raise NetworkError(f"layer {name}: pruning would lose its hooks; remove them first")

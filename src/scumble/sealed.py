@@ -1,0 +1,78 @@
+"""Safetensors files that notice when a byte of them has changed."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from scumble.errors import CheckpointError
+from scumble.files import atomic_write
+
+# The seal stands in the file's own header. It is taken over all bytes, with zeros in its place.
+_SEAL = re.compile(rb'"sha256":"([0-9a-f]{64})"')
+_UNSEALED = "0" * 64
+_HEADER_LENGTH = 8
+
+
+def write_sealed(path: Path, tensors: Mapping[str, Tensor], info: Mapping[str, Any]) -> None:
+    """Write tensors and their explanation to ``path``, whole or not at all."""
+    metadata = {"scumble": json.dumps(info, sort_keys=True), "sha256": _UNSEALED}
+    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    content = safetensors.torch.save(whole, metadata)
+    place = _seal_place(content)
+    assert place is not None, "safetensors writes metadata as compact JSON"
+    seal = hashlib.sha256(content).hexdigest().encode()
+    try:
+        with atomic_write(path) as file:
+            file.write(content[: place.start] + seal + content[place.stop :])
+    except OSError as error:
+        raise CheckpointError(f"{path} could not be written: {error.strerror}") from error
+
+
+def read_sealed(path: Path) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
+    """Return the tensors of a file and their explanation, which a foreign file lacks."""
+    content = read_bytes(path)
+    try:
+        tensors = safetensors.torch.load(content)
+    except (SafetensorError, ValueError, KeyError, RuntimeError, OverflowError) as error:
+        raise CheckpointError(f"{path} is not a whole safetensors file: {error}") from error
+    header = _header(content)
+    metadata = json.loads(header).get("__metadata__") or {}
+    if "scumble" not in metadata:
+        return tensors, None
+    place = _seal_place(content)
+    if place is None:
+        raise CheckpointError(f"{path} has lost its seal; it was changed after it was written")
+    unsealed = content[: place.start] + _UNSEALED.encode() + content[place.stop :]
+    if hashlib.sha256(unsealed).hexdigest().encode() != content[place]:
+        raise CheckpointError(f"{path} does not match its seal; it was changed or damaged")
+    return tensors, json.loads(metadata["scumble"])
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return what is in a file, or say in one sentence why it cannot be read."""
+    try:
+        return path.read_bytes()
+    except IsADirectoryError as error:
+        raise CheckpointError(f"{path} is a folder, a checkpoint is a file") from error
+    except FileNotFoundError as error:
+        raise CheckpointError(f"there is no file {path}") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CheckpointError(f"{path} cannot be read: {reason}") from error
+
+
+def _header(content: bytes) -> bytes:
+    length = int.from_bytes(content[:_HEADER_LENGTH], "little")
+    return content[_HEADER_LENGTH : _HEADER_LENGTH + length]
+
+
+def _seal_place(content: bytes) -> slice | None:
+    found = _SEAL.search(_header(content))
+    return slice(*(_HEADER_LENGTH + end for end in found.span(1))) if found else None

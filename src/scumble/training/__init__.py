@@ -1,0 +1,1 @@
+"""Training: the step, and around it the loop."""
