@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from machine import describe
 
 import scumble
+from machine import describe
 from scumble.training.step import CapturedStep, TrainStep
 
 Step = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -85,6 +85,7 @@ def mask_memory() -> dict:
 
 
 def main() -> None:
+    """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--batch", type=int, default=16)

@@ -2,7 +2,9 @@
 
 import copy
 import pickle
+import warnings
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -157,9 +159,11 @@ def _read(path: Path) -> tuple[Mapping[str, Tensor], CheckpointInfo | None]:
 
 def _read_torch(path: Path) -> dict[str, Tensor]:
     """Return the state dict in a file of torch's, which is a pickle: no code in it is run."""
-    read_bytes(path)
+    file = BytesIO(read_bytes(path))
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about unusual pickles; what matters is refused below
+            content = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise CheckpointError(
             f"{path} holds more than tensors, such as code to run; nothing of it was executed; "

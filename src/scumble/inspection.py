@@ -78,11 +78,11 @@ class Inspection:
             (
                 _giga(cost.paper_macs),
                 "paper",
-                f"as the paper's tables: also {biases:.4f} of biases, {activations:.4f} of activations",
+                f"as in its tables: also {biases:.4f} of biases, {activations:.4f} of activations",
             ),
         ]
         if cost.paper_macs_scaled != cost.paper_macs:
-            told = "with the biases of pruned layers scaled too: its RFDN rows, CARN's at M = 32"
+            told = "its RFDN rows, and CARN's at M = 32: biases of pruned layers scaled too"
             lines.append((_giga(cost.paper_macs_scaled), "paper*", told))
         lines.append((f"{cost.parameters:,}", "parameters", "biases included"))
         return "\n".join(f"{number:>16}  {name:<10}  {told}" for number, name, told in lines)

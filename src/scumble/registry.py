@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from scumble.errors import UnknownNameError
 
 Entry = TypeVar("Entry")
+Registered = TypeVar("Registered")
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
@@ -24,12 +25,12 @@ class Registry(Generic[Entry]):
         self.kind = kind
         self._entries: dict[str, Entry] = {}
 
-    def register(self, name: str) -> Callable[[Entry], Entry]:
+    def register(self, name: str) -> Callable[[Registered], Registered]:
         """Return a decorator that files its object under ``name``."""
 
-        def add(entry: Entry) -> Entry:
+        def add(entry: Registered) -> Registered:
             assert name not in self._entries, f"two {self.kind}s named {name}"
-            self._entries[name] = entry
+            self._entries[name] = cast(Entry, entry)
             return entry
 
         return add

@@ -24,9 +24,9 @@ def write_sealed(path: Path, tensors: Mapping[str, Tensor], info: Mapping[str, A
     """Write tensors and their explanation to ``path``, whole or not at all."""
     metadata = {"scumble": json.dumps(info, sort_keys=True), "sha256": _UNSEALED}
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    content = safetensors.torch.save(whole, metadata)
+    content = _in_order(safetensors.torch.save(whole, metadata))
     place = _seal_place(content)
-    assert place is not None, "safetensors writes metadata as compact JSON"
+    assert place is not None
     seal = hashlib.sha256(content).hexdigest().encode()
     try:
         with atomic_write(path) as file:
@@ -66,6 +66,16 @@ def read_bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise CheckpointError(f"{path} cannot be read: {reason}") from error
+
+
+def _in_order(content: bytes) -> bytes:
+    """Return the same file with its metadata sorted: safetensors shuffles them each time."""
+    header = json.loads(_header(content))
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    written = json.dumps(header, separators=(",", ":")).encode()
+    written += b" " * (-len(written) % _HEADER_LENGTH)
+    data = content[_HEADER_LENGTH + len(_header(content)) :]
+    return len(written).to_bytes(_HEADER_LENGTH, "little") + written + data
 
 
 def _header(content: bytes) -> bytes:

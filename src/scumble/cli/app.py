@@ -15,7 +15,7 @@ WRONG_USE = 2
 class OneSentenceErrors(TyperGroup):
     """Says what was wrong in one sentence; the traceback is for ``--debug``."""
 
-    def invoke(self, ctx: typer.Context) -> Any:  # noqa: ANN401 (click's own signature)
+    def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
@@ -46,7 +46,9 @@ def scumble(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Make image-restoration networks small and fast."""

@@ -12,7 +12,5 @@ def parse_size(text: str) -> tuple[int, int]:
     written = re.fullmatch(r"(\d{1,9})x(\d{1,9})", text.strip().lower())
     size = (int(written[2]), int(written[1])) if written else (0, 0)
     if not all(1 <= side <= LARGEST_SIDE for side in size):
-        raise typer.BadParameter(
-            f"a size is WIDTHxHEIGHT in pixels, such as 320x180, got {text!r}"
-        )
+        raise typer.BadParameter(f"a size is WIDTHxHEIGHT in pixels, such as 320x180, got {text!r}")
     return size

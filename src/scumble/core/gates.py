@@ -17,7 +17,8 @@ def priorities(
     scores: Float[Tensor, "*layers boundaries"], ceiling: float = SCORE_CEILING
 ) -> Float[Tensor, "*layers m"]:
     """Return the priority of every rank: the product of the scores before it (Eq. 4)."""
-    products = cast(Tensor, _LeadingProducts.apply(scores.clamp(0, ceiling)))
+    in_range = scores.clamp(0, ceiling)
+    products = cast(Tensor, _LeadingProducts.apply(in_range))  # pyright: ignore[reportUnknownMemberType]
     return torch.cat([torch.ones_like(scores[..., :1]), products], dim=-1)
 
 
@@ -27,7 +28,7 @@ def gates(priorities: Float[Tensor, "*layers m"]) -> Float[Tensor, "*layers m"]:
     A gate never opens behind a closed one, even where scores above 1 lift a lower rank's
     priority back over the threshold.
     """
-    return cast(Tensor, _StraightThrough.apply(priorities))
+    return cast(Tensor, _StraightThrough.apply(priorities))  # pyright: ignore[reportUnknownMemberType]
 
 
 class _StraightThrough(torch.autograd.Function):

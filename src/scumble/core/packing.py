@@ -69,7 +69,9 @@ def check(packed: Packed) -> None:
             f"got {str(slots.dtype).removeprefix('torch.')} of shape {tuple(slots.shape)}"
         )
     if slots.numel() and int(slots.max()) >= pattern.m:
-        raise PatternError(f"slots of {pattern} need to be below {pattern.m}, got {int(slots.max())}")
+        raise PatternError(
+            f"slots of {pattern} need to be below {pattern.m}, got {int(slots.max())}"
+        )
     if bool((slots[:, :, 1:] <= slots[:, :, :-1]).any()):
         raise PatternError("slots need to rise inside a group, got one twice or out of order")
     rest = packed.channels % pattern.m

@@ -1,5 +1,7 @@
 """The rank of every weight inside its group (Eq. 1)."""
 
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64, Shaped, UInt8
@@ -28,9 +30,7 @@ def rank_in_group(
     return ranks.to(torch.uint8).contiguous()
 
 
-def slots_by_magnitude(
-    weight: Float[Tensor, "o i kh kw"], m: int
-) -> Int64[Tensor, "o g m kh kw"]:
+def slots_by_magnitude(weight: Float[Tensor, "o i kh kw"], m: int) -> Int64[Tensor, "o g m kh kw"]:
     """Return the places of each group's weights in their group, the largest weight first."""
     return in_groups(weight.abs(), m).argsort(dim=2, descending=True, stable=True)
 
@@ -40,7 +40,7 @@ def in_groups(values: Shaped[Tensor, "o i kh kw"], m: int) -> Shaped[Tensor, "o 
     missing = -values.shape[1] % m
     if missing:
         values = F.pad(values, (0, 0, 0, 0, 0, missing))
-    return values.unflatten(1, (-1, m))
+    return cast(Tensor, values.unflatten(1, (-1, m)))
 
 
 def in_rank_order(

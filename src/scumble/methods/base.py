@@ -61,10 +61,13 @@ class Pruning(nn.Module, ABC):
 class GatedPruning(Pruning):
     """A pruning that works by gates on the ranks of sparse convolutions."""
 
-    def __init__(self, layers: dict[str, SparseConv2d], table: GateTable) -> None:
+    def __init__(
+        self, network: nn.Module, layers: dict[str, SparseConv2d], table: GateTable
+    ) -> None:
         super().__init__()
         self.table = table
         self.layers = layers  # row i of the table is the i-th; a plain dict, not submodules
+        self.served = table.serve(network)
 
     @property
     def patterns(self) -> dict[str, Pattern]:
@@ -79,6 +82,8 @@ class GatedPruning(Pruning):
     def finish_(self, network: nn.Module) -> PruneRecord:
         """Make ``network`` plain again, with zeros in place, and say how it was done."""
         record = self.record()
+        for handle in self.served:
+            handle.remove()
         densify_(network)
         return record
 

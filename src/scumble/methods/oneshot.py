@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from scumble.core.pattern import Pattern
 from scumble.methods.base import METHODS, GatedPruning, Method, PruneRecord
 from scumble.nn.gate_table import FixedGates
+from scumble.nn.sparse_conv import SparseConv2d
 from scumble.nn.surgery import Selector, choose, sparsify_
 
 
@@ -44,14 +45,21 @@ class OneShot(Method):
         chosen = choose(network, self.pattern.m, where, pad_groups)
         table = FixedGates([self.pattern.n] * len(chosen), self.pattern.m)
         table.to(next(iter(chosen.values())).weight.device)
-        return OneShotPruning(self, sparsify_(network, chosen, table, pad_groups), table)
+        layers = sparsify_(network, chosen, table, pad_groups)
+        return OneShotPruning(self, network, layers, table)
 
 
 class OneShotPruning(GatedPruning):
     """Fixed gates over fixed ranks: nothing to steer."""
 
-    def __init__(self, method: OneShot, layers: dict, table: FixedGates) -> None:
-        super().__init__(layers, table)
+    def __init__(
+        self,
+        method: OneShot,
+        network: nn.Module,
+        layers: dict[str, SparseConv2d],
+        table: FixedGates,
+    ) -> None:
+        super().__init__(network, layers, table)
         self.method = method
         assert isinstance(method.pattern, Pattern)
         self.target = method.pattern.density

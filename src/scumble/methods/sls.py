@@ -74,7 +74,7 @@ class SLS(Method):
         table = LearnedGates(len(chosen), self.m, self.ceiling)
         table.to(next(iter(chosen.values())).weight.device)
         layers = sparsify_(network, chosen, table, pad_groups)
-        return SLSPruning(self, layers, table, cost, size)
+        return SLSPruning(self, network, layers, table, cost, size)
 
 
 class SLSPruning(GatedPruning):
@@ -86,12 +86,13 @@ class SLSPruning(GatedPruning):
     def __init__(
         self,
         method: SLS,
+        network: nn.Module,
         layers: dict[str, SparseConv2d],
         table: LearnedGates,
         cost: NetworkCost,
         size: tuple[int, int],
     ) -> None:
-        super().__init__(layers, table)
+        super().__init__(network, layers, table)
         self.table: LearnedGates = table
         self.method = method
         self.schedule = PressureSchedule(method.growth, method.min_progress, method.progress)

@@ -62,10 +62,7 @@ class Carn(nn.Module):
         self.subtract_mean = MeanShift(-1)
         self.head = nn.Conv2d(3, features, 3, padding=1)
         self.body = Cascade(
-            [
-                Cascade([ResidualBlock(features) for _ in range(3)], features)
-                for _ in range(3)
-            ],
+            [Cascade([ResidualBlock(features) for _ in range(3)], features) for _ in range(3)],
             features,
         )
         self.up = upsampler(features, scale, activation=nn.ReLU)

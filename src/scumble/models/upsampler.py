@@ -8,7 +8,9 @@ from scumble.errors import NetworkError
 STEPS = {2: (2,), 3: (3,), 4: (2, 2)}
 
 
-def upsampler(features: int, scale: int, activation: type[nn.Module] | None = None) -> nn.Sequential:
+def upsampler(
+    features: int, scale: int, activation: type[nn.Module] | None = None
+) -> nn.Sequential:
     """Return layers that enlarge ``features`` channels ``scale`` times in height and width."""
     check_scale(scale)
     layers: list[nn.Module] = []

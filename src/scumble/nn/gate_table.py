@@ -5,12 +5,17 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from scumble.core.gates import SCORE_CEILING, gates, priorities
 
 
 class GateTable(nn.Module, ABC):
-    """Says which ranks of each layer are kept."""
+    """Says which ranks of each layer are kept.
+
+    While the network that it serves runs, the gates of all layers stand ready in ``rows``, made
+    once; a layer that runs on its own makes its gates itself.
+    """
 
     kept: Tensor  # N of each layer; of a learned table, once frozen
     places: Tensor  # 0 .. m-1
@@ -18,16 +23,30 @@ class GateTable(nn.Module, ABC):
     def __init__(self, kept: Sequence[int], m: int) -> None:
         super().__init__()
         self.m = m
+        self.rows: tuple[Tensor, ...] | None = None
         self.register_buffer("kept", torch.tensor(kept, dtype=torch.int64))
         self.register_buffer("places", torch.arange(m), persistent=False)
 
     @abstractmethod
-    def row(self, layer: int) -> Tensor:
-        """Return the ``m`` gates of one layer."""
-
-    @abstractmethod
     def forward(self) -> Tensor:
         """Return the gates of all layers, ``[layers, m]``."""
+
+    def row(self, layer: int) -> Tensor:
+        """Return the ``m`` gates of one layer."""
+        return self()[layer] if self.rows is None else self.rows[layer]
+
+    def serve(self, network: nn.Module) -> list[RemovableHandle]:
+        """Have the gates ready whenever ``network`` runs, until the handles are removed."""
+        return [
+            network.register_forward_pre_hook(self._make_rows),
+            network.register_forward_hook(self._drop_rows, always_call=True),
+        ]
+
+    def _make_rows(self, network: nn.Module, inputs: object) -> None:
+        self.rows = self().unbind()
+
+    def _drop_rows(self, network: nn.Module, inputs: object, result: object) -> None:
+        self.rows = None
 
     @torch.no_grad()
     def counts(self) -> list[int]:
@@ -38,16 +57,9 @@ class GateTable(nn.Module, ABC):
 class FixedGates(GateTable):
     """Gates that somebody chose once."""
 
-    def row(self, layer: int) -> Tensor:
-        """Return the ``m`` gates of one layer."""
-        return self._open(self.kept[layer])
-
     def forward(self) -> Tensor:
         """Return the gates of all layers, ``[layers, m]``."""
-        return self._open(self.kept.unsqueeze(1))
-
-    def _open(self, kept: Tensor) -> Tensor:
-        return (self.places < kept).to(torch.get_default_dtype())
+        return (self.places < self.kept.unsqueeze(1)).to(torch.get_default_dtype())
 
 
 class LearnedGates(GateTable):
@@ -61,13 +73,10 @@ class LearnedGates(GateTable):
         self.scores = nn.Parameter(torch.ones(layers, m - 1))
         self.register_buffer("frozen", torch.tensor(False))
 
-    def row(self, layer: int) -> Tensor:
-        """Return the ``m`` gates of one layer."""
-        return self._open(self.scores[layer], self.kept[layer])
-
     def forward(self) -> Tensor:
         """Return the gates of all layers, ``[layers, m]``."""
-        return self._open(self.scores, self.kept.unsqueeze(1))
+        fixed = (self.places < self.kept.unsqueeze(1)).to(self.scores.dtype)
+        return torch.where(self.frozen, fixed, gates(self.priorities()))
 
     def priorities(self) -> Tensor:
         """Return the priority of every rank, ``[layers, m]``."""
@@ -83,7 +92,3 @@ class LearnedGates(GateTable):
         """Fix the gates: from now on neither scores nor their optimizer's momentum move them."""
         self.kept.copy_(torch.tensor(kept))
         self.frozen.fill_(True)
-
-    def _open(self, scores: Tensor, kept: Tensor) -> Tensor:
-        learned = gates(priorities(scores, self.ceiling))
-        return torch.where(self.frozen, (self.places < kept).to(scores.dtype), learned)

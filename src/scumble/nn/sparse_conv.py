@@ -1,5 +1,7 @@
 """A convolution that is masked to an N:M pattern."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -7,8 +9,6 @@ from scumble.core.pattern import Pattern
 from scumble.core.ranks import rank_in_group
 from scumble.core.units import gated_sum
 from scumble.nn.gate_table import GateTable
-
-_SHAPING = ("stride", "padding", "dilation", "groups", "padding_mode")
 
 
 class SparseConv2d(nn.Conv2d):
@@ -23,10 +23,7 @@ class SparseConv2d(nn.Conv2d):
     def __init__(
         self, conv: nn.Conv2d, table: GateTable, row: int, pad_groups: bool = False
     ) -> None:
-        like = {name: getattr(conv, name) for name in _SHAPING}
-        super().__init__(
-            conv.in_channels, conv.out_channels, conv.kernel_size, **like, device="meta"
-        )
+        super().__init__(**_shape_of(conv), device="meta")
         self.weight, self.bias = conv.weight, conv.bias
         self.train(conv.training)
         self.row = row
@@ -56,10 +53,7 @@ class SparseConv2d(nn.Conv2d):
     @torch.no_grad()
     def to_dense(self) -> nn.Conv2d:
         """Return a plain convolution with zeros in place of the weights that do not count."""
-        like = {name: getattr(self, name) for name in _SHAPING}
-        conv = nn.Conv2d(
-            self.in_channels, self.out_channels, self.kernel_size, **like, device="meta"
-        )
+        conv = nn.Conv2d(**_shape_of(self), device="meta")
         keep = self.ranks < self.pattern.n
         conv.weight = nn.Parameter(
             torch.where(keep, self.weight, 0.0), requires_grad=self.weight.requires_grad
@@ -70,3 +64,9 @@ class SparseConv2d(nn.Conv2d):
     @torch.no_grad()
     def _current_ranks(self) -> Tensor:
         return rank_in_group(self.weight, self.table.m, self.pad_groups)
+
+
+def _shape_of(conv: nn.Conv2d) -> dict[str, Any]:
+    """Return the arguments that make a convolution of the same shape."""
+    names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation")
+    return {name: getattr(conv, name) for name in (*names, "groups", "padding_mode")}

@@ -99,7 +99,9 @@ def _replace(network: nn.Module, substitutes: dict[nn.Module, nn.Module]) -> Non
 
 def _check(name: str, conv: nn.Conv2d, m: int, pad_groups: bool) -> None:
     if conv.groups != 1:
-        raise PatternError(f"layer {name}: pruning needs a convolution of one group, got {conv.groups}")
+        raise PatternError(
+            f"layer {name}: pruning needs a convolution of one group, got {conv.groups}"
+        )
     if conv.in_channels % m and not pad_groups:
         raise PatternError(
             f"layer {name}: groups of {m} need input channels divisible by {m}, "

@@ -1,5 +1,6 @@
 """What a network costs, found by running it on shapes alone."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -35,6 +36,7 @@ def trace(network: nn.Module, size: tuple[int, int]) -> NetworkCost:
         with (
             torch.no_grad(),
             sdpa_kernel(SDPBackend.MATH),
+            _quiet("torch._subclasses.fake_tensor"),
             FakeTensorMode(allow_non_fake_inputs=True),
             _evaluating(network),
             _following(network, record),
@@ -71,19 +73,19 @@ class _Record(TorchDispatchMode):
 
     def __torch_dispatch__(
         self,
-        func: Any,  # noqa: ANN401 (torch's own signature)
-        types: Any,  # noqa: ANN401
+        func: Any,
+        types: Any,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         result = func(*args, **(kwargs or {}))
         match func.overloadpacket:
             case aten.convolution:
                 self._convolution(args[0], args[1], args[2], bool(args[6]), result)
             case aten.mm | aten.bmm:
-                self._product(args[0], args[1], 0)
+                self._product(args[0], args[1])
             case aten.addmm | aten.baddbmm:
-                self._product(args[1], args[2], args[0].shape[-1])
+                self._product(args[1], args[2])
             case _:
                 pass
         return result
@@ -97,15 +99,18 @@ class _Record(TorchDispatchMode):
         grid = image if transposed else result
         positions = grid.shape[0] * prod(grid.shape[2:])
         biases = 0 if bias is None else bias.numel()
-        self._add(LayerCost(name, kind, tuple(weight.shape), positions, biases, self.patterns.get(name)))
+        self._add(
+            LayerCost(name, kind, tuple(weight.shape), positions, biases, self.patterns.get(name))
+        )
 
-    def _product(self, left: Tensor, right: Tensor, biases: int) -> None:
+    def _product(self, left: Tensor, right: Tensor) -> None:
         name, module = self.inside[-1]
-        linear = isinstance(module, nn.Linear)
-        shape = (right.shape[-1], right.shape[-2])
-        positions = prod(left.shape[:-1])
-        kind = "linear" if linear else "matmul"
-        self._add(LayerCost(name, kind, shape, positions, biases if linear else 0))
+        shape, positions = (right.shape[-1], right.shape[-2]), prod(left.shape[:-1])
+        if isinstance(module, nn.Linear):
+            biases = 0 if module.bias is None else module.bias.numel()
+            self._add(LayerCost(name, "linear", shape, positions, biases))
+        else:
+            self._add(LayerCost(name, "matmul", shape, positions, 0))
 
     def _add(self, layer: LayerCost) -> None:
         key = layer.name, layer.shape
@@ -135,6 +140,18 @@ def _following(network: nn.Module, record: _Record) -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Keep a logger from printing the traceback of an error that we report ourselves."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextmanager

@@ -75,9 +75,10 @@ class CapturedStep:
         self.degraded = torch.empty_like(degraded)
         self.clean = torch.empty_like(clean)
         self._fill(degraded, clean)
-        self._warm_up()
+        stream = torch.cuda.Stream()
+        self._warm_up(stream)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, stream=stream):
             self.value = step._update(self.degraded, self.clean)
 
     def __call__(self, degraded: Tensor, clean: Tensor) -> Tensor:
@@ -91,11 +92,10 @@ class CapturedStep:
         self.degraded.copy_(degraded, non_blocking=True)
         self.clean.copy_(clean, non_blocking=True)
 
-    def _warm_up(self) -> None:
+    def _warm_up(self, stream: torch.cuda.Stream) -> None:
         """Run a few steps, then put everything back as it was."""
         network, optimizer = self.step.network, self.step.optimizer
         before = {key: value.clone() for key, value in _tensors(network).items()}
-        stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(WARM_UPS):

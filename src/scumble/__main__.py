@@ -1,0 +1,5 @@
+"""``python -m scumble``."""
+
+from scumble.cli.app import main
+
+main()

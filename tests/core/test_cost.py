@@ -1,0 +1,41 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scumble.core.cost import gated_macs, kept_weights, macs, macs_per_rank, weights_per_rank
+from scumble.core.packing import largest
+from scumble.core.pattern import Pattern
+from tests.core.strategies import group_sizes, patterns, weights
+
+
+def test_a_convolution_by_hand():
+    assert macs((8, 32, 3, 3), positions=9 * 7) == 8 * 32 * 9 * 63
+    assert macs((8, 32, 3, 3), positions=9 * 7, pattern=Pattern(26, 32)) == 8 * 26 * 9 * 63
+
+
+def test_a_short_group_cannot_keep_more_than_it_has():
+    assert weights_per_rank((1, 5, 1, 1), 4) == [2, 1, 1, 1]
+    assert kept_weights((1, 5, 1, 1), Pattern(2, 4)) == 3
+
+
+@given(st.data(), patterns(), st.booleans())
+def test_the_count_is_what_a_mask_really_keeps(data, pattern, whole):
+    weight = data.draw(weights(pattern.m, whole))
+    kept = int(largest(weight, pattern, pad_groups=True).sum())
+    assert kept_weights(weight.shape, pattern) == kept
+
+
+@given(st.integers(1, 8), st.integers(1, 100), group_sizes)
+def test_cost_never_falls_as_n_grows(out, channels, m):
+    costs = [macs((out, channels, 3, 3), 7, Pattern(n, m)) for n in range(1, m + 1)]
+    assert costs == sorted(costs)
+    assert costs[-1] == macs((out, channels, 3, 3), 7)
+
+
+@given(patterns())
+def test_gated_macs_agree_with_the_pattern(pattern):
+    shape, positions = (6, 2 * pattern.m, 3, 3), 35
+    gates = (torch.arange(pattern.m) < pattern.n).float()
+    ranks = torch.tensor([macs_per_rank(shape, positions, pattern.m)], dtype=torch.float32)
+    assert float(gated_macs(gates[None], ranks)) == pytest.approx(macs(shape, positions, pattern))

@@ -1,0 +1,157 @@
+import pytest
+import torch
+from torch.nn.functional import l1_loss
+
+import scumble
+from scumble.core.budget import Pressure
+from scumble.core.cost import macs
+from scumble.errors import BudgetError
+from scumble.methods.sls import SLS
+from tests.networks import Tiny, picture
+
+# Prunes within a few dozen steps.
+HASTY = {"m": 16, "pressure": 1e-4, "rerank_every": 3, "look_every": 4}
+
+
+def train(sparse, steps, lr=0.02):
+    optimizer = torch.optim.Adam(sparse.parameters(), lr=lr)
+    clean = picture()
+    for step in range(steps):
+        loss = l1_loss(sparse(clean), clean) + sparse.pruning.penalty()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        sparse.pruning.step()
+        if sparse.pruning.reached:
+            return step
+    return steps
+
+
+def test_training_meets_the_budget_and_then_leaves_the_patterns_alone():
+    sparse = scumble.sparsify(Tiny(), SLS(budget="1/4", **HASTY), size=(12, 10))
+    assert sparse.pruning.kept == 1
+    assert train(sparse, 200) < 200
+    patterns = sparse.pruning.patterns
+    assert sparse.pruning.kept <= 0.25
+    assert sparse.pruning.penalty() == 0
+    train(sparse, 30)
+    assert sparse.pruning.patterns == patterns
+
+
+def test_landing_spends_what_the_last_step_saved_too_much():
+    torch.manual_seed(1)
+    crossed, landed = (
+        scumble.sparsify(Tiny(), SLS(budget="3/10", land=land, **HASTY), size=(12, 10))
+        for land in (False, True)
+    )
+    landed.load_state_dict(crossed.state_dict())
+    for sparse in (crossed, landed):
+        torch.manual_seed(2)
+        train(sparse, 300)
+    assert crossed.pruning.kept < landed.pruning.kept <= 0.3
+    assert 0.3 - landed.pruning.kept < 0.01
+
+
+def test_the_budget_counts_the_picture_it_was_given():
+    sparse = scumble.sparsify(Tiny(), SLS(budget="1/4", **HASTY), size=(12, 10))
+    positions = {"down": 30, "shared": 60, "odd": 30}
+    counted = {
+        name: macs(sparse.get_submodule(name).weight.shape, p) for name, p in positions.items()
+    }
+    assert list(sparse.pruning.layers) == list(positions)
+    assert sparse.pruning.dense == sum(counted.values())
+    assert sparse.pruning.target == 0.25
+
+
+def test_pressure_means_loss_per_mac_of_the_patch():
+    for size in ((12, 12), (48, 24)):
+        method = SLS(m=16, pressure=1e-9, patch=(24, 24))
+        sparse = scumble.sparsify(Tiny(), method, size=size)
+        patch = scumble.sparsify(Tiny(), method, size=(24, 24)).pruning.dense
+        assert sparse.pruning.penalty().item() == pytest.approx(1e-9 * patch, rel=1e-6)
+
+
+def test_the_papers_pressure_is_for_losses_of_0_to_255():
+    assert SLS().pressure * 255 == pytest.approx(1e-10)
+
+
+def test_the_penalty_pushes_every_score_down():
+    sparse = scumble.sparsify(Tiny(), SLS(m=16), size=(12, 10))
+    sparse.pruning.penalty().backward()
+    assert bool((sparse.pruning.table.scores.grad > 0).all())
+
+
+def test_pressure_grows_only_while_pruning_stalls():
+    method = SLS(m=16, budget="1/4", growth=2, look_every=5, min_progress=0.2)
+    sparse = scumble.sparsify(Tiny(), method, size=(12, 10))
+    pruning, first = sparse.pruning, sparse.pruning.weight.item()
+    for _ in range(5):
+        pruning.step()
+    assert pruning.weight.item() == pytest.approx(2 * first)
+    with torch.no_grad():
+        pruning.table.scores[:, 7] = 0
+    for _ in range(5):
+        pruning.step()
+    assert pruning.kept == 0.5
+    assert pruning.pressure == Pressure(method.pressure * 2, 0.5)
+
+
+def test_ranks_are_renewed_on_time():
+    sparse = scumble.sparsify(Tiny(), SLS(m=16, rerank_every=2), size=(12, 10))
+    before = sparse.down.ranks.clone()
+    with torch.no_grad():
+        sparse.down.weight.copy_(sparse.down.weight.flip(1))
+    sparse.pruning.step()
+    assert torch.equal(sparse.down.ranks, before)
+    sparse.pruning.step()
+    assert torch.equal(sparse.down.ranks, before.flip(1))
+
+
+def test_a_budget_in_macs_is_of_the_whole_network():
+    sparse = scumble.sparsify(Tiny(), SLS(m=16, budget=250e3), size=(12, 10))
+    whole = scumble.inspect(Tiny(), (12, 10)).cost.paper_macs
+    rest = whole - sparse.pruning.dense
+    assert sparse.pruning.target == pytest.approx((250e3 - rest) / sparse.pruning.dense)
+
+
+@pytest.mark.parametrize(
+    ("budget", "sentence"),
+    [
+        ("1/20", "budget 1/20 leaves 0.0500 .* 1 weight in 16 everywhere keeps 0.0625"),
+        (10e9, "budget 10 GMACs is above the .* GMACs of the whole network"),
+        (10, "budget 1e-08 GMACs leaves -.* give a larger budget or a larger m"),
+    ],
+)
+def test_budgets_that_cannot_be_met_are_refused(budget, sentence):
+    with pytest.raises(BudgetError, match=sentence):
+        scumble.sparsify(Tiny(), SLS(m=16, budget=budget), size=(12, 10))
+
+
+def test_the_papers_text_is_an_option():
+    method = SLS.as_published(m=8, budget="1/8")
+    assert (method.min_progress, method.progress, method.ceiling) == (0.1, "share", 1.0)
+    assert (method.rerank_every, method.land) == (10_000, False)
+
+
+def test_an_interrupted_search_goes_on_as_if_it_had_not_been():
+    method = SLS(budget="1/4", **HASTY)
+    straight = scumble.sparsify(Tiny(), method, size=(12, 10))
+    resumed = scumble.sparsify(Tiny(), method, size=(12, 10))
+
+    def steps(sparse, count):
+        for _ in range(count):
+            loss = sparse(fixed).abs().mean() + sparse.pruning.penalty()
+            grads = torch.autograd.grad(loss, list(sparse.parameters()))
+            with torch.no_grad():
+                for parameter, grad in zip(sparse.parameters(), grads, strict=True):
+                    parameter.sub_(0.02 * grad.sign())
+            sparse.pruning.step()
+
+    fixed = picture()
+    steps(straight, 7)
+    resumed.load_state_dict(straight.state_dict())
+    steps(straight, 20)
+    steps(resumed, 20)
+    for key, value in straight.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[key]), key
+    assert resumed.pruning.pressure == straight.pruning.pressure
