@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+import scumble.zoo
 from scumble.checkpoint_info import CheckpointInfo
 from scumble.core.packing import Packed, pack, unpack
 from scumble.core.pattern import Pattern
@@ -73,11 +74,12 @@ def load(path: str | Path, network: nn.Module | str | None = None) -> nn.Module:
     """Return the network in a file.
 
     Args:
-        path: our ``.safetensors``; or, with ``network``, any safetensors or ``.pth`` state dict.
+        path: a network of the zoo, such as ``"carn-x4"``; our ``.safetensors``; or, with
+            ``network``, any safetensors or ``.pth`` state dict.
         network: the network that the file belongs to, by name or as a module, which is copied;
             our own networks are named in the file.
     """
-    path = Path(path)
+    path = _located(path)
     stored, info = _read(path)
     template = _template(path, info, network)
     expected = {key: tuple(tensor.shape) for key, tensor in template.state_dict().items()}
@@ -95,10 +97,15 @@ def load(path: str | Path, network: nn.Module | str | None = None) -> nn.Module:
 
 def read_info(path: str | Path) -> CheckpointInfo:
     """Return what a file of ours says about itself."""
-    _, info = _read(Path(path))
+    _, info = _read(_located(path))
     if info is None:
         raise CheckpointError(f"{path} was not written by scumble and says nothing of itself")
     return info
+
+
+def _located(path: str | Path) -> Path:
+    """Return the file of a network of the zoo, or the path as it is."""
+    return scumble.zoo.find(str(path)) if str(path) in scumble.zoo.names() else Path(path)
 
 
 def _packed(state: Mapping[str, Tensor], found: Mapping[str, Pattern]) -> dict[str, Tensor]:

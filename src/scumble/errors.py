@@ -5,7 +5,10 @@
     ├── BudgetError        a budget that cannot be read or met
     ├── UnknownNameError   a name that no registry knows
     ├── NetworkError       a network that cannot be built, run or pruned
-    └── CheckpointError    a file that cannot be read or trusted
+    ├── MetricError        pictures that cannot be compared
+    ├── CheckpointError    a file that cannot be read or trusted
+    ├── ImageError         a picture that cannot be read, written or used
+    └── DataError          a data set that does not fit
 
 A message is one sentence: what was needed, what came and, where known, the fix.
 """
@@ -33,3 +36,23 @@ class NetworkError(ScumbleError):
 
 class CheckpointError(ScumbleError):
     """A file that cannot be read or trusted."""
+
+
+class MetricError(ScumbleError):
+    """Pictures that cannot be compared."""
+
+
+class RecipeError(ScumbleError):
+    """A recipe that says something we do not understand."""
+
+
+class TrainingError(ScumbleError):
+    """A training run that cannot start or go on."""
+
+
+class ImageError(ScumbleError):
+    """A picture that cannot be read, written or used."""
+
+
+class DataError(ScumbleError):
+    """A data set that does not fit."""

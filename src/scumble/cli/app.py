@@ -5,7 +5,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from scumble.cli.evaluate import evaluate
 from scumble.cli.inspect import inspect
+from scumble.cli.prune import prune
+from scumble.cli.recipe import recipe
+from scumble.cli.train import train
 from scumble.errors import ScumbleError
 from scumble.version import __version__
 
@@ -33,6 +37,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(inspect)
+app.command()(train)
+app.command()(prune)
+app.command()(evaluate)
+app.add_typer(recipe, name="recipe")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,10 +1,19 @@
 """Values that more than one command reads."""
 
 import re
+from typing import Annotated
 
 import typer
 
 LARGEST_SIDE = 1_000_000
+
+DeviceOption = Annotated[
+    str | None, typer.Option(help="cpu or cuda; by default cuda where there is one.")
+]
+ChangesOption = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe: train.steps=1000.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def parse_size(text: str) -> tuple[int, int]:

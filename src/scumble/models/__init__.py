@@ -47,6 +47,11 @@ class NetworkSpec:
                 )
         return cls(bare, {**known, **arguments})
 
+    @property
+    def other_arguments(self) -> dict[str, int]:
+        """Return the arguments that the written name does not say."""
+        return {key: value for key, value in self.arguments.items() if key != "scale"}
+
     def build(self) -> nn.Module:
         """Return the network with fresh random weights."""
         network = MODELS[self.name](**self.arguments)

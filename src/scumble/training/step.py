@@ -1,12 +1,13 @@
 """One training step, run plainly or as a replayed CUDA graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from scumble.methods import Pruning
+from scumble.training.ema import Ema
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -19,6 +20,15 @@ class TrainStep:
 
     The loss of a network that is being pruned includes its penalty; after each step its pruning
     advances too.
+
+    Args:
+        network: what is trained.
+        optimizer: of its parameters.
+        loss: of the restored and the clean pictures.
+        amp: the precision of the convolutions, such as ``torch.bfloat16``.
+        forward: what to call instead of the network, such as its wrapper for several processes.
+        clip: the largest norm of the gradient.
+        ema: an average of the weights, to be kept up to date.
     """
 
     def __init__(
@@ -27,12 +37,18 @@ class TrainStep:
         optimizer: torch.optim.Optimizer,
         loss: Loss,
         amp: torch.dtype | None = None,
+        forward: nn.Module | None = None,
+        clip: float | None = None,
+        ema: Ema | None = None,
     ) -> None:
         pruning = getattr(network, "pruning", None)
         self.network = network
         self.optimizer = optimizer
         self.loss = loss
         self.amp = amp
+        self.forward = forward or network
+        self.clip = clip
+        self.ema = ema
         self.pruning = pruning if isinstance(pruning, Pruning) else None
         self.objective: Callable[[Tensor, Tensor], Tensor] = self._objective
 
@@ -44,27 +60,41 @@ class TrainStep:
 
     def __call__(self, degraded: Tensor, clean: Tensor) -> Tensor:
         """Train on one batch and return its loss, which stays on the device."""
-        value = self._update(degraded, clean)
-        self._advance()
+        value = self.update(degraded, clean)
+        self.advance()
         return value
 
-    def _objective(self, degraded: Tensor, clean: Tensor) -> Tensor:
-        with torch.autocast(degraded.device.type, self.amp, enabled=self.amp is not None):
-            restored = self.network(degraded)
-        value = self.loss(restored.float(), clean)
-        return value if self.pruning is None else value + self.pruning.penalty()
-
-    def _update(self, degraded: Tensor, clean: Tensor) -> Tensor:
+    def update(self, degraded: Tensor, clean: Tensor) -> Tensor:
+        """Do what a graph can hold: forward, backward, optimizer, average."""
         # Gradients keep their memory: a captured graph writes to the addresses it saw.
         self.optimizer.zero_grad(set_to_none=False)
         value = self.objective(degraded, clean)
         value.backward()
+        if self.clip is not None:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.clip)
         self.optimizer.step()
+        if self.ema is not None:
+            self.ema.update()
         return value.detach()
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
+        """Do the rest: the pruning looks at itself."""
         if self.pruning is not None:
             self.pruning.step()
+
+    def tensors(self) -> Iterable[Tensor]:
+        """Return everything that an update changes."""
+        yield from self.network.parameters()
+        yield from self.network.buffers()
+        yield from self.ema.shadow if self.ema is not None else ()
+        for state in self.optimizer.state.values():
+            yield from (value for value in state.values() if isinstance(value, Tensor))
+
+    def _objective(self, degraded: Tensor, clean: Tensor) -> Tensor:
+        with torch.autocast(degraded.device.type, self.amp, enabled=self.amp is not None):
+            restored = self.forward(degraded)
+        value = self.loss(restored.float(), clean)
+        return value if self.pruning is None else value + self.pruning.penalty()
 
 
 class CapturedStep:
@@ -79,13 +109,13 @@ class CapturedStep:
         self._warm_up(stream)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph, stream=stream):
-            self.value = step._update(self.degraded, self.clean)
+            self.value = step.update(self.degraded, self.clean)
 
     def __call__(self, degraded: Tensor, clean: Tensor) -> Tensor:
         """Train on one batch; the loss that comes back is overwritten by the next call."""
         self._fill(degraded, clean)
         self.graph.replay()
-        self.step._advance()
+        self.step.advance()
         return self.value
 
     def _fill(self, degraded: Tensor, clean: Tensor) -> None:
@@ -94,21 +124,13 @@ class CapturedStep:
 
     def _warm_up(self, stream: torch.cuda.Stream) -> None:
         """Run a few steps, then put everything back as it was."""
-        network, optimizer = self.step.network, self.step.optimizer
-        before = {key: value.clone() for key, value in _tensors(network).items()}
+        before = {id(tensor): tensor.detach().clone() for tensor in self.step.tensors()}
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(WARM_UPS):
-                self.step._update(self.degraded, self.clean)
+                self.step.update(self.degraded, self.clean)
         torch.cuda.current_stream().wait_stream(stream)
         with torch.no_grad():
-            for key, value in _tensors(network).items():
-                value.copy_(before[key])
-            for state in optimizer.state.values():
-                for value in state.values():
-                    if isinstance(value, Tensor):
-                        value.zero_()
-
-
-def _tensors(network: nn.Module) -> dict[str, Tensor]:
-    return dict(network.named_parameters()) | dict(network.named_buffers())
+            for tensor in self.step.tensors():
+                # What was not there before is the optimizer's, which starts from zero.
+                tensor.copy_(before.get(id(tensor), torch.zeros_like(tensor)))

@@ -1,0 +1,38 @@
+"""``scumble evaluate``: score a network on pictures."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scumble.cli.options import DeviceOption, JsonOption
+
+SOME_FAILED = 1
+
+
+def evaluate(
+    model: Annotated[
+        str, typer.Option("-n", "--model", help="A network of the zoo, a file, or bicubic.")
+    ],
+    data: Annotated[Path, typer.Option(help="Folder of pictures.")],
+    protocol: Annotated[
+        str | None, typer.Option(help="How to score, such as sr-y-x4; by default as fits.")
+    ] = None,
+    tile: Annotated[
+        int | None, typer.Option(min=16, help="Restore larger pictures in tiles of this side.")
+    ] = None,
+    lpips: Annotated[Path | None, typer.Option(help="LPIPS weights: score that, too.")] = None,
+    device: DeviceOption = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first bad picture.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a network on a folder of pictures."""
+    from scumble.evaluate import evaluate as score
+
+    report = score(model, data, protocol, tile, device, strict, lpips)
+    typer.echo(json.dumps(report.to_json(), indent=2) if as_json else str(report))
+    if report.failed:
+        raise typer.Exit(SOME_FAILED)

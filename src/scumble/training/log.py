@@ -1,0 +1,57 @@
+"""What a run writes down while it goes on: one JSON object per line, and TensorBoard on request."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from scumble.errors import TrainingError
+from scumble.files import atomic_write
+
+FILE = "log.jsonl"
+
+
+class Log:
+    """The log of one run's folder."""
+
+    def __init__(self, folder: Path, tensorboard: bool = False) -> None:
+        self.path = folder / FILE
+        self.board: Any = _tensorboard(folder / "tensorboard") if tensorboard else None
+
+    def write(self, event: Mapping[str, Any]) -> None:
+        """Add one event."""
+        with self.path.open("a") as file:
+            file.write(json.dumps(event) + "\n")
+        if self.board is not None:
+            for name, value in event.items():
+                if isinstance(value, int | float) and name != "step":
+                    self.board.add_scalar(name, value, event["step"])
+            self.board.flush()
+
+    def cut(self, step: int) -> None:
+        """Drop what was written after ``step``: a run that was killed repeats it."""
+        if not self.path.exists():
+            return
+        kept = [event for event in self.read() if event["step"] <= step]
+        with atomic_write(self.path) as file:
+            file.write("".join(json.dumps(event) + "\n" for event in kept).encode())
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return all events; a last line that was cut short by a kill is left out."""
+        events: list[dict[str, Any]] = []
+        for line in self.path.read_text().splitlines():
+            try:
+                events.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return events
+
+
+def _tensorboard(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise TrainingError(
+            "watch.tensorboard needs tensorboard; pip install 'scumble[train]'"
+        ) from error
+    return SummaryWriter(str(folder))

@@ -1,0 +1,229 @@
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import scumble
+from scumble.errors import BudgetError, DataError, RecipeError, TrainingError
+from scumble.training.run import BEST, FINAL, STATE, TrainingRun
+from tests.training.photos import PRUNE, make_photos, small_recipe
+
+
+@pytest.fixture
+def photos(tmp_path) -> Path:
+    return make_photos(tmp_path / "photos")
+
+
+def finish(recipe, folder) -> Path:
+    for _ in TrainingRun(recipe, folder, device="cpu").events():
+        pass
+    return folder / FINAL
+
+
+def test_training_makes_pictures_better(photos, tmp_path):
+    recipe = small_recipe(photos, steps=120)
+    start = TrainingRun(small_recipe(photos), tmp_path / "start", device="cpu").step.network
+    trained = scumble.load(finish(recipe, tmp_path / "run"))
+    losses = [event["loss"] for event in TrainingRun(recipe, tmp_path / "run").prepared.log.read()]
+    assert losses[-1] < losses[0] / 2
+    assert not torch.equal(trained.head.weight, start.head.weight)
+    assert scumble.read_info(tmp_path / "run" / FINAL).recipe == recipe.model_dump(mode="json")
+
+
+def test_pruning_meets_its_budget_and_says_so_on_the_way(photos, tmp_path):
+    recipe = small_recipe(photos, PRUNE, steps=80)
+    run = TrainingRun(recipe, tmp_path / "run", device="cpu")
+    events = list(run.events())
+    assert events[0].kept > 0.25
+    assert not events[0].reached
+    assert events[-1].reached
+    assert 0.2 < events[-1].kept <= 0.25
+    pruned = scumble.load(tmp_path / "run" / FINAL)
+    cost = scumble.inspect(pruned, (24, 24)).cost
+    assert cost.paper_macs / 1e9 == pytest.approx(events[-1].gmacs, abs=1e-4)
+    assert scumble.read_info(tmp_path / "run" / FINAL).pruned_by.method == "sls"
+
+
+def test_oneshot_fine_tunes_under_its_mask(photos, tmp_path):
+    recipe = small_recipe(photos, {"method": "oneshot", "m": 16, "budget": "1/4"}, steps=10)
+    pruned = scumble.load(finish(recipe, tmp_path / "run"))
+    assert {str(p) for p in scumble.read_info(tmp_path / "run" / FINAL).patterns.values()} == {
+        "4:16"
+    }
+    assert int((pruned.body[0].conv1.weight != 0).sum()) == 16 * 4 * 9
+
+
+def test_a_budget_that_was_not_met_is_said_at_the_end(photos, tmp_path):
+    recipe = small_recipe(photos, {**PRUNE, "scores_lr": 1e-6}, steps=6)
+    with pytest.raises(BudgetError, match=r"after 6 steps 1.0000 of .* raise prune.pressure"):
+        finish(recipe, tmp_path / "run")
+    assert (tmp_path / "run" / STATE).exists()
+
+
+def test_validation_keeps_the_best(photos, tmp_path):
+    recipe = small_recipe(photos, steps=40)
+    data = recipe.data.model_copy(update={"validation": 0.4})
+    recipe = recipe.model_copy(update={"data": data})
+    run = TrainingRun(recipe, tmp_path / "run", device="cpu")
+    found = [event.psnr for event in run.events() if event.psnr is not None]
+    assert len(found) == 2
+    assert run.progress.best == max(found)
+    best = scumble.read_info(tmp_path / "run" / BEST)
+    assert best.results == {"sr-y-x2": {"validation": max(found)}}
+
+
+def test_a_stop_is_obeyed_after_the_step_and_goes_on_later(photos, tmp_path):
+    whole = finish(small_recipe(photos), tmp_path / "whole").read_bytes()
+    run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+    for event in run.events():
+        if event.step >= 8:
+            run.stop()
+    assert run.progress.step == 9
+    assert not (tmp_path / "run" / FINAL).exists()
+    assert finish(small_recipe(photos), tmp_path / "run").read_bytes() == whole
+
+
+def test_another_recipe_in_the_same_folder_is_refused(photos, tmp_path):
+    finish(small_recipe(photos, steps=5), tmp_path / "run")
+    with pytest.raises(TrainingError, match=r"another recipe \(train.steps: 5 then, 6 now\)"):
+        TrainingRun(small_recipe(photos, steps=6), tmp_path / "run", device="cpu")
+    assert "steps: 5" in (tmp_path / "run" / "recipe.yaml").read_text()
+
+
+def test_a_loss_that_is_no_number_stops_the_run_with_the_last_good_state(photos, tmp_path):
+    run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+    poisoned = False
+    with pytest.raises(
+        TrainingError,
+        match=r"the loss became nan between steps 9 and 10; .*state.safetensors is from before",
+    ):
+        for event in run.events():
+            if event.step >= 8 and not poisoned:
+                poisoned = True
+                run.step.network.head.weight.data.fill_(float("nan"))
+    good = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+    assert good.progress.step == 5
+    assert not good.step.network.head.weight.isnan().any()
+
+
+def test_what_cannot_work_is_said_before_any_step(photos, tmp_path):
+    with pytest.raises(DataError):
+        TrainingRun(small_recipe(tmp_path / "nowhere"), tmp_path / "a", device="cpu")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError):
+        TrainingRun(small_recipe(tmp_path / "empty"), tmp_path / "b", device="cpu")
+    uneven = {"method": "oneshot", "m": 16, "budget": 0.3}
+    with pytest.raises(RecipeError, match="no whole N is 0.3 of it; give a budget such as 1/8"):
+        TrainingRun(small_recipe(photos, uneven), tmp_path / "c", device="cpu")
+
+
+def test_a_corrupt_photo_is_left_out_and_named(photos, tmp_path, caplog):
+    (photos / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing more")
+    finish(small_recipe(photos, steps=2), tmp_path / "run")
+    assert "broken.png" in caplog.text
+
+
+def test_a_full_disk_leaves_the_last_state_whole(photos, tmp_path, monkeypatch):
+    run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+    events = run.events()
+    while next(events).step < 5:
+        pass
+    before = (tmp_path / "run" / STATE).read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(scumble.ScumbleError, match="could not be written: No space left on device"):
+        list(events)
+    assert (tmp_path / "run" / STATE).read_bytes() == before
+
+
+def command(recipe: Path, folder: Path, *launcher: str) -> list[str]:
+    start = launcher or (sys.executable,)
+    return [*start, "-m", "scumble", "train", str(recipe), "-o", str(folder), "--device", "cpu"]
+
+
+# Sums are the same to the last bit on the same number of threads.
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def kill_at_random(arguments: list[str], times: int, chance: random.Random, state: Path) -> None:
+    """Start a run several times, and kill it each time soon after it has begun to train."""
+    for _ in range(times):
+        before = state.stat().st_mtime_ns if state.exists() else 0
+        process = subprocess.Popen(
+            arguments,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            env=ONE_THREAD,
+        )
+        while (
+            process.poll() is None and (state.stat().st_mtime_ns if state.exists() else 0) == before
+        ):
+            time.sleep(0.002)
+        time.sleep(chance.random() * 0.15)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_a_run_killed_at_any_moment_ends_with_the_same_bytes(photos, tmp_path, pruned):
+    prune = PRUNE if pruned else None
+    recipe = small_recipe(photos, prune, steps=120, ema=0.9, clip=1.0)
+    whole = finish(recipe, tmp_path / "whole")
+    file = tmp_path / "recipe.yaml"
+    file.write_text(recipe.to_yaml())
+    arguments = command(file, tmp_path / "killed")
+    kill_at_random(arguments, 3, random.Random(7 + pruned), tmp_path / "killed" / STATE)
+    assert not (tmp_path / "killed" / FINAL).exists()
+    subprocess.run(arguments, check=True, capture_output=True, env=ONE_THREAD)
+    assert (tmp_path / "killed" / FINAL).read_bytes() == whole.read_bytes()
+    logs = [
+        (tmp_path / name / "log.jsonl").read_text().splitlines() for name in ("whole", "killed")
+    ]
+    assert len(logs[0]) == len(logs[1])
+
+
+TORCHRUN = ("torchrun", "--standalone", "--nproc-per-node", "2")
+
+
+@pytest.fixture
+def torchrun():
+    return (str(Path(sys.executable).parent / TORCHRUN[0]), *TORCHRUN[1:])
+
+
+def test_two_processes_killed_together_end_with_the_same_bytes(photos, tmp_path, torchrun):
+    file = tmp_path / "recipe.yaml"
+    file.write_text(small_recipe(photos, PRUNE, steps=120).to_yaml())
+    subprocess.run(
+        command(file, tmp_path / "whole", *torchrun),
+        check=True,
+        capture_output=True,
+        env=ONE_THREAD,
+    )
+    arguments = command(file, tmp_path / "killed", *torchrun)
+    kill_at_random(arguments, 1, random.Random(3), tmp_path / "killed" / STATE)
+    assert not (tmp_path / "killed" / FINAL).exists()
+    subprocess.run(arguments, check=True, capture_output=True, env=ONE_THREAD)
+    assert (tmp_path / "killed" / FINAL).read_bytes() == (tmp_path / "whole" / FINAL).read_bytes()
+
+
+def test_two_processes_train_like_one_on_the_doubled_batch(photos, tmp_path, torchrun):
+    file = tmp_path / "recipe.yaml"
+    file.write_text(small_recipe(photos, steps=20, batch=2).to_yaml())
+    subprocess.run(
+        command(file, tmp_path / "two", *torchrun), check=True, capture_output=True, env=ONE_THREAD
+    )
+    two = scumble.load(tmp_path / "two" / FINAL).state_dict()
+    one = scumble.load(finish(small_recipe(photos, steps=20, batch=4), tmp_path / "one"))
+    for key, value in one.state_dict().items():
+        torch.testing.assert_close(two[key], value, rtol=1e-3, atol=1e-4, msg=key)
