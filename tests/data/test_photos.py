@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scumble.data.bicubic import resize
@@ -223,6 +223,7 @@ def many(tmp_path_factory) -> list[Pair]:
     return [Pair(path.name, path) for path in sorted(folder.iterdir())]
 
 
+@settings(max_examples=25)
 @given(st.data(), st.sampled_from([0.1, 0.3, 0.5]), st.integers(0, 9))
 def test_a_photo_keeps_its_side_whatever_else_is_there(many, data, share, seed):
     _, validation = split(many, share, seed)

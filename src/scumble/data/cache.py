@@ -148,7 +148,9 @@ def read_index(path: Path, scale: int) -> Index | None:
             file.seek(max(0, length - _FOOTER.size))
             size, digest = _FOOTER.unpack(file.read())
             begin = length - _FOOTER.size - size
-            file.seek(max(0, begin))
+            if begin < len(_MAGIC):
+                return None  # the size is nonsense, and too much to read
+            file.seek(begin)
             content = file.read(size)
     except (OSError, struct.error):
         return None

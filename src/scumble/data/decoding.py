@@ -167,7 +167,10 @@ def _rawmode(image: ImageFile.ImageFile) -> str:
 
 def _turn(image: ImageFile.ImageFile) -> int:
     """Return the EXIF orientation that is left to undo; Pillow itself undoes those of TIFF."""
-    return 1 if image.format == "TIFF" else image.getexif().get(ExifTags.Base.Orientation, 1)
+    if image.format == "TIFF":
+        return 1
+    # The method of its base class: that of PNG decodes a whole picture to look for EXIF behind it.
+    return Image.Image.getexif(image).get(ExifTags.Base.Orientation, 1)
 
 
 def _with_transparent(samples: Samples, colour: int | tuple[int, ...]) -> Samples:

@@ -1,14 +1,13 @@
 """Batches for training: from threads on the CPU, or from photos that all lie on the GPU."""
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from scumble.data.ahead import ahead
 from scumble.data.crops import CropPlan, Crops
 
 Batch = tuple[Tensor, Tensor]  # degraded and clean, [B, 3, h, w] in 0..1
@@ -77,16 +76,9 @@ class ThreadedLoader(Loader):
 
     def batches(self, first: int, end: int) -> Iterator[Batch]:
         """Yield the batches of the steps from ``first`` up to ``end``."""
-        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="scumble-data")
-        ahead: deque[Future[Batch]] = deque()
-        try:
-            for step in range(first, end):
-                while len(ahead) <= 2 * self.workers and step + len(ahead) < end:
-                    ahead.append(pool.submit(self._batch, step + len(ahead)))
-                degraded, clean = ahead.popleft().result()
-                yield degraded.to(self.device), clean.to(self.device)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        for batch in ahead(self._batch, range(first, end), self.workers):
+            degraded, clean = batch.result()
+            yield degraded.to(self.device), clean.to(self.device)
 
     def _batch(self, step: int) -> Batch:
         crops, side = self.crops(step), self.patch

@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -10,6 +10,7 @@ from typing import IO
 from jaxtyping import UInt8
 from torch import Tensor
 
+from scumble.data.ahead import ahead
 from scumble.data.cache import (
     Box,
     Index,
@@ -118,7 +119,8 @@ def _decoded_bytes(pairs: Sequence[Pair], scale: int) -> int:
 def _in_memory(pairs: Sequence[Pair], scale: int, strict: bool) -> tuple[Kept, Index]:
     """Return the decoded pairs as tensors."""
     pictures: list[Crops] = []
-    index = _decode(pairs, scale, strict, lambda *pair: pictures.append(pair))
+    loads = (made.result for made in ahead(partial(load_pair, scale=scale), pairs))
+    index = _decode(pairs, loads, strict, lambda *pair: pictures.append(pair))
     return KeptInMemory(pictures), index
 
 
@@ -146,7 +148,9 @@ def _make_file(path: Path, pairs: Sequence[Pair], scale: int, strict: bool, need
             )
         with atomic_write(path) as file:
             begin_cache(file)
-            index = _decode(pairs, scale, strict, partial(_append, file))
+            # One at a time: these photos do not fit into memory.
+            loads = (partial(load_pair, pair, scale) for pair in pairs)
+            index = _decode(pairs, loads, strict, partial(_append, file))
             end_cache(file, index)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}") from error
@@ -159,13 +163,16 @@ def _append(file: IO[bytes], degraded: Tensor, clean: Tensor) -> None:
 
 
 def _decode(
-    pairs: Sequence[Pair], scale: int, strict: bool, keep: Callable[[Tensor, Tensor], object]
+    pairs: Sequence[Pair],
+    loads: Iterable[Callable[[], Crops]],
+    strict: bool,
+    keep: Callable[[Tensor, Tensor], object],
 ) -> Index:
     """Hand every decoded pair to ``keep``, and return which they were."""
     index = Index([], [], [])
-    for number, pair in enumerate(pairs):
+    for number, (pair, load) in enumerate(zip(pairs, loads, strict=True)):
         try:
-            degraded, clean = load_pair(pair, scale)
+            degraded, clean = load()
         except (ImageError, DataError) as error:
             if strict:
                 raise

@@ -1,0 +1,28 @@
+"""Work done a little ahead, in threads, with the results in order."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def ahead(
+    work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None
+) -> Iterator[Future[Result]]:
+    """Yield the outcome of every item, in order; at most twice as many as workers wait."""
+    workers = workers or os.cpu_count() or 1
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="scumble-data")
+    waiting: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
