@@ -1,6 +1,8 @@
 import pytest
+import torch
 
 import scumble
+from scumble.errors import PatternError
 from tests.networks import Tiny
 
 
@@ -41,3 +43,20 @@ def test_json_holds_the_numbers_of_the_table():
     assert sum(layer["macs"] for layer in found["layers"]) == found["macs"]["conv"]
     assert found["layers"][1]["pattern"] == "8:32"
     assert (found["width"], found["height"]) == (320, 180)
+
+
+def test_a_pruned_network_is_not_counted_as_if_pruned_otherwise():
+    sparse = scumble.sparsify(Tiny(), scumble.OneShot("4:16"))
+    for network in (sparse, scumble.finalize(sparse)):
+        with pytest.raises(PatternError, match="needs a dense network, got one whose layer down "):
+            scumble.inspect(network, (12, 10), "2:16")
+
+
+def test_weights_that_left_their_pattern_are_told():
+    pruned = scumble.finalize(scumble.sparsify(Tiny(), scumble.OneShot("4:16")))
+    torch.nn.init.ones_(pruned.down.weight)
+    sentence = "layer down: 4:16 needs at most 4 non-zero weights in a group, got 16; prune it"
+    with pytest.raises(PatternError, match=sentence):
+        scumble.inspect(pruned, (12, 10))
+    pruned.down.pattern = None
+    assert scumble.inspect(pruned, (12, 10)).cost.layers[1].pattern is None

@@ -1,5 +1,6 @@
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -98,15 +99,16 @@ class Positioned(nn.Module):
         return x + torch.arange(x.shape[-1]) / 1000
 
 
-def coarse(conv):
-    """Seen at every other pixel only, and enlarged again."""
-    return nn.Sequential(conv, nn.Upsample(scale_factor=2))
+class Coarse(nn.Module):
+    """Sees blocks of pixels as one, and paints them as one."""
 
+    def __init__(self, stride):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, stride=stride, padding=1)
 
-def coarse_and_dead():
-    dead = nn.Conv2d(3, 3, 3, stride=2, padding=1)
-    nn.init.zeros_(dead.weight)
-    return coarse(dead)
+    def forward(self, x):
+        blocks = F.interpolate(self.conv(x), scale_factor=float(self.conv.stride[0]))
+        return blocks[..., : x.shape[2], : x.shape[3]]
 
 
 @pytest.mark.parametrize(
@@ -116,14 +118,22 @@ def coarse_and_dead():
         nn.InstanceNorm2d(3),
         Choosy(),
         Positioned(),
-        coarse(nn.Conv2d(3, 3, 2, stride=2)),
-        Sum(coarse(nn.Conv2d(3, 3, 2, stride=2)), conv(9)),
-        Sum(coarse_and_dead()),
+        Coarse(2),
+        Sum(Coarse(2), conv(15)),
         Tiny(),
     ],
     ids=lambda network: type(network).__name__,
 )
 def test_networks_that_no_tile_can_replace_have_no_reach(network):
+    assert reach(network, 1) is None
+
+
+@pytest.mark.parametrize("stride", [2, 3, 4])
+@pytest.mark.parametrize("further", range(6))
+def test_strides_show_even_where_their_weights_are_zero(stride, further):
+    dead = Coarse(stride)
+    nn.init.zeros_(dead.conv.weight)
+    network = nn.Sequential(Sum(dead), conv(2 * further + 1))
     assert reach(network, 1) is None
 
 

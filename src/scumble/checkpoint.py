@@ -1,10 +1,8 @@
 """Networks as files: tensors, packed where they are pruned, and JSON that explains them."""
 
 import copy
-import pickle
-import warnings
+import json
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +10,30 @@ import torch
 from torch import Tensor, nn
 
 import scumble.zoo
-from scumble.checkpoint_info import CheckpointInfo
-from scumble.core.packing import Packed, pack, unpack
-from scumble.core.pattern import Pattern
-from scumble.errors import CheckpointError, NetworkError, PatternError
+from scumble.checkpoint_info import CheckpointInfo, HalfType
+from scumble.core.packing import FLOATS
+from scumble.errors import CheckpointError, NetworkError, ScumbleError
+from scumble.foreign import ENDINGS, read_torch
+from scumble.methods.base import Pruning
 from scumble.methods.phases import record_of
 from scumble.models import MODELS, NetworkSpec, build, spec_of
 from scumble.nn.surgery import mark, patterns
-from scumble.sealed import read_bytes, read_sealed, write_sealed
+from scumble.sealed import read_sealed, refusal, write_sealed
+from scumble.state_dicts import (
+    check_plain,
+    differences,
+    dtype_name,
+    not_finite,
+    packed,
+    retype_,
+    state_of,
+    tied,
+    unpacked,
+)
 
-# A pruned weight KEY is stored as these two tensors instead.
-VALUES, SLOTS = ".values", ".slots"
+ENDING = ".safetensors"
 
-# Where training scripts of others keep the state dict inside their file.
-_NESTS = ("params_ema", "params", "state_dict", "model")
+_HALVES: dict[torch.dtype, HalfType] = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
 
 def save(
@@ -40,34 +48,39 @@ def save(
 ) -> None:
     """Write a network; the file of a pruned one is as small as its patterns.
 
+    A network of ours whose layers were changed is written as a foreign one: loading it needs
+    the network itself.
+
     Args:
         network: a plain network, dense or from ``finalize``.
-        path: the file to write; it appears whole or not at all.
+        path: the ``.safetensors`` file to write; it appears whole or not at all.
         dtype: how to store floating-point weights, such as ``torch.float16``; as they are if None.
+            Weights rounded to 16 bits load as float32; all others load in the type stored.
         recipe: the resolved recipe of the run that made the network.
         data: what it was trained on.
         licence: under which it may be used.
         results: what it scored, by protocol and data set.
     """
-    if hasattr(network, "pruning"):
+    path = Path(path)
+    if path.suffix != ENDING:
+        raise CheckpointError(f"{path} needs to end in {ENDING}; name the file so")
+    if any(isinstance(module, Pruning) for module in network.modules()):
         raise NetworkError(
             "saving needs a plain network, got one that is still being pruned; finalize it first"
         )
-    spec, found = spec_of(network), patterns(network)
-    state = network.state_dict()
-    if dtype is not None:
-        state = {key: t.to(dtype) if t.is_floating_point() else t for key, t in state.items()}
+    given = {"recipe": recipe, "data": data, "licence": licence, "results": results}
+    plain = {name: _plain(name, value) for name, value in given.items()}
+    found, state = patterns(network), state_of(network)
+    stored = _stored(state, dtype)
     info = CheckpointInfo(
         class_name=type(network).__name__,
-        network=spec,
+        network=_true_spec(network, state),
         patterns=found,
         pruned_by=record_of(network),
-        recipe=recipe,
-        data=data,
-        licence=licence,
-        results=results,
+        rounded_to=_rounded_to(state, dtype),
+        **plain,
     )
-    write_sealed(Path(path), _packed(state, found), info.to_json())
+    write_sealed(path, packed(network, stored, found), info.to_json())
 
 
 def load(path: str | Path, network: nn.Module | str | None = None) -> nn.Module:
@@ -82,16 +95,24 @@ def load(path: str | Path, network: nn.Module | str | None = None) -> nn.Module:
     path = _located(path)
     stored, info = _read(path)
     template = _template(path, info, network)
-    expected = {key: tuple(tensor.shape) for key, tensor in template.state_dict().items()}
     found = info.patterns if info else {}
-    state = _unpacked(path, stored, found, expected)
-    _compare(path, state, expected, type(template).__name__)
+    try:
+        state = unpacked(stored, found, template)
+    except CheckpointError as error:
+        raise refusal(f"{path}: {error}") from error
+    told = differences(state, state_of(template))
+    if told:
+        raise refusal(f"{path} does not hold this {type(template).__name__}: {told}")
+    broken = not_finite(state)
+    if broken:
+        raise refusal(f"{path}: {broken} needs finite numbers, got others")
     filled = copy.deepcopy(network) if isinstance(network, nn.Module) else _spec(template).build()
+    if info is not None:
+        state = {key: _widened(tensor, info.rounded_to) for key, tensor in state.items()}
+        retype_(filled, state)
+    _check_ties(path, filled, state)
     filled.load_state_dict(state)
-    for name, pattern in found.items():
-        mark(filled.get_submodule(name), pattern)
-    if info and info.pruned_by:
-        filled.pruned_by = info.pruned_by  # pyright: ignore[reportArgumentType]
+    _describe_(filled, info)
     return filled
 
 
@@ -108,51 +129,63 @@ def _located(path: str | Path) -> Path:
     return scumble.zoo.find(str(path)) if str(path) in scumble.zoo.names() else Path(path)
 
 
-def _packed(state: Mapping[str, Tensor], found: Mapping[str, Pattern]) -> dict[str, Tensor]:
-    """Return a state dict whose pruned weights are packed."""
-    packed = dict(state)
-    for name, pattern in found.items():
-        key = f"{name}.weight"
-        try:
-            parts = pack(packed.pop(key), pattern)
-        except PatternError as error:
-            raise PatternError(f"layer {name}: {error}; prune it again before saving") from error
-        packed |= {key + VALUES: parts.values, key + SLOTS: parts.slots}
-    return packed
+def _plain(name: str, value: object) -> Any:
+    """Return what was said about a network, if JSON can hold it exactly."""
+    value = dict(value) if isinstance(value, Mapping) else value
+    fits = value is None or isinstance(value, str if name in ("data", "licence") else dict)
+    try:
+        if fits and json.loads(json.dumps(value, allow_nan=False)) == value:
+            return value
+        reason = "this would come back changed" if fits else f"got a {type(value).__name__}"
+    except (TypeError, ValueError, RecursionError) as error:
+        reason = str(error)
+    kind = "text" if name in ("data", "licence") else "a dict that JSON holds, with keys of text"
+    raise refusal(f"{name} needs to be {kind}: {reason}")
 
 
-def _unpacked(
-    path: Path,
-    stored: Mapping[str, Tensor],
-    found: Mapping[str, Pattern],
-    expected: Mapping[str, tuple[int, ...]],
-) -> dict[str, Tensor]:
-    """Return the state dict that was packed, after checking what was said about it."""
-    state = dict(stored)
-    for name, pattern in found.items():
-        key = f"{name}.weight"
-        values, slots = state.pop(key + VALUES, None), state.pop(key + SLOTS, None)
-        if values is None or slots is None:
-            raise CheckpointError(f"{path}: layer {name} is {pattern}, but is not stored packed")
-        shape = expected.get(key)
-        if shape is None or len(shape) != 4:
-            raise CheckpointError(f"{path}: layer {name} is {pattern}, but no such convolution")
-        if (values.shape[0], *values.shape[3:]) != (shape[0], *shape[2:]):
-            raise CheckpointError(
-                f"{path}: layer {name} needs {shape[0]} outputs and a {shape[2]}x{shape[3]} "
-                f"kernel, got values of shape {tuple(values.shape)}"
-            )
-        try:
-            state[key] = unpack(Packed(values, slots, shape[1], pattern))
-        except PatternError as error:
-            raise CheckpointError(f"{path}: layer {name}: {error}") from error
-    return state
+def _stored(state: Mapping[str, Tensor], dtype: torch.dtype | None) -> dict[str, Tensor]:
+    """Return what to write of a network's state, in another type if one is given."""
+    check_plain(state)
+    broken = not_finite(state)
+    if broken:
+        raise NetworkError(f"a checkpoint needs finite weights, got others in {broken}")
+    if dtype is None:
+        return dict(state)
+    if dtype not in FLOATS:
+        known = ", ".join(f"torch.{dtype_name(one)}" for one in FLOATS)
+        raise CheckpointError(f"weights are stored as one of {known}, got {dtype!r}")
+    stored = {key: t.to(dtype) if t.is_floating_point() else t for key, t in state.items()}
+    broken = not_finite(stored)
+    if broken:
+        raise NetworkError(
+            f"{broken} holds weights beyond {torch.finfo(dtype).max:g}, the largest "
+            f"{dtype_name(dtype)}; store it in a wider type"
+        )
+    return stored
+
+
+def _rounded_to(state: Mapping[str, Tensor], dtype: torch.dtype | None) -> HalfType | None:
+    wider = any(t.is_floating_point() and t.dtype.itemsize > 2 for t in state.values())
+    return _HALVES.get(dtype) if dtype is not None and wider else None
+
+
+def _true_spec(network: nn.Module, state: Mapping[str, Tensor]) -> NetworkSpec | None:
+    """Return the spec of a network that is still what its spec builds; None for any other."""
+    spec = spec_of(network)
+    if spec is None:
+        return None
+    with torch.device("meta"):
+        built = spec.build()
+    same = repr(built) == repr(network) and not differences(state, built.state_dict())
+    # What the spec builds has no tied weights; loaded into it, they would come apart.
+    return spec if same and not tied(state) else None
 
 
 def _read(path: Path) -> tuple[Mapping[str, Tensor], CheckpointInfo | None]:
-    if path.suffix in (".pth", ".pt", ".ckpt"):
-        return _read_torch(path), None
-    if not path.exists() and path.name.partition("-x")[0] in MODELS and path.parent == Path():
+    if path.suffix in ENDINGS:
+        return read_torch(path), None
+    is_name = path.parent == Path() and not path.suffix and path.name.partition("-x")[0] in MODELS
+    if is_name and not path.exists():
         raise CheckpointError(
             f"there are no trained weights named {path}; "
             f"scumble.build('{path}') makes the untrained network"
@@ -161,29 +194,7 @@ def _read(path: Path) -> tuple[Mapping[str, Tensor], CheckpointInfo | None]:
     try:
         return tensors, None if info is None else CheckpointInfo.from_json(info)
     except CheckpointError as error:
-        raise CheckpointError(f"{path}: {error}") from error
-
-
-def _read_torch(path: Path) -> dict[str, Tensor]:
-    """Return the state dict in a file of torch's, which is a pickle: no code in it is run."""
-    file = BytesIO(read_bytes(path))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about unusual pickles; what matters is refused below
-            content = torch.load(file, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise CheckpointError(
-            f"{path} holds more than tensors, such as code to run; nothing of it was executed; "
-            f"save its state_dict instead"
-        ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
-        reason = str(error).partition("\n")[0]
-        raise CheckpointError(f"{path} is not a whole file of torch's: {reason}") from error
-    nest = next((name for name in _NESTS if isinstance(content, dict) and name in content), None)
-    state = content if nest is None else content[nest]
-    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise CheckpointError(f"{path} needs to hold a state dict of tensors, got something else")
-    return state
+        raise refusal(f"{path}: {error}") from error
 
 
 def _template(
@@ -191,16 +202,20 @@ def _template(
 ) -> nn.Module:
     """Return the network that the file belongs to, without memory if it is one of ours."""
     if isinstance(network, nn.Module):
+        check_plain(state_of(network))
         return network
     if network is None and (info is None or info.network is None):
-        whose = "a state dict" if info is None else f"a {info.class_name}, which is not ours"
-        raise CheckpointError(f"{path} holds {whose}; say which network it belongs to (network=)")
+        whose = "a state dict" if info is None else f"a {info.class_name} that scumble cannot build"
+        raise refusal(f"{path} holds {whose}; say which network it belongs to (network=)")
     with torch.device("meta"):
         if network is not None:
             return build(network)
         assert info is not None
         assert info.network is not None
-        return info.network.build()
+        try:
+            return info.network.build()
+        except ScumbleError as error:
+            raise refusal(f"{path}: its network cannot be built: {error}") from error
 
 
 def _spec(template: nn.Module) -> NetworkSpec:
@@ -209,25 +224,25 @@ def _spec(template: nn.Module) -> NetworkSpec:
     return spec
 
 
-def _compare(
-    path: Path, state: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]], wanted: str
-) -> None:
-    """Refuse a state dict of another network, and say how it differs."""
-    shapes = {key: tuple(tensor.shape) for key, tensor in state.items()}
-    differences = {
-        "missing": [key for key in expected if key not in shapes],
-        "unexpected": [key for key in sorted(shapes) if key not in expected],
-        "of another shape": [
-            f"{key} {shapes[key]} instead of {expected[key]}"
-            for key in expected
-            if key in shapes and shapes[key] != expected[key]
-        ],
-    }
-    told = [f"{_some(keys)} {kind}" for kind, keys in differences.items() if keys]
-    if told:
-        raise CheckpointError(f"{path} does not hold this {wanted}: {'; '.join(told)}")
+def _widened(tensor: Tensor, rounded_to: HalfType | None) -> Tensor:
+    """Return as float32 what was rounded to make a file smaller."""
+    return tensor.float() if _HALVES.get(tensor.dtype, "") == rounded_to else tensor
 
 
-def _some(keys: list[str], most: int = 3) -> str:
-    more = f" and {len(keys) - most} more" if len(keys) > most else ""
-    return ", ".join(keys[:most]) + more
+def _check_ties(path: Path, network: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Refuse different values for weights that the network has only once."""
+    for first, *others in tied(network.state_dict()):
+        for key in others:
+            if not torch.equal(state[first], state[key]):
+                raise refusal(f"{path}: {first} and {key} are one weight, got two")
+
+
+def _describe_(network: nn.Module, info: CheckpointInfo | None) -> None:
+    """Note on a network what its file says, in place of what was noted before."""
+    for name in patterns(network):
+        mark(network.get_submodule(name), None)
+    for name, pattern in (info.patterns if info else {}).items():
+        mark(network.get_submodule(name), pattern)
+    record = info.pruned_by if info else None
+    if record is not None or record_of(network) is not None:
+        network.pruned_by = record  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]

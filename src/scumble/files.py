@@ -1,5 +1,6 @@
 """Files that appear whole or not at all."""
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ from typing import IO
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file that takes the place of ``path`` once it is complete and on disk.
 
-    An exception inside the block leaves whatever stood at ``path`` untouched.
+    An exception inside the block leaves whatever stood at ``path`` untouched. A symbolic link
+    stays, and the file it points to is replaced.
     """
+    path = _destination(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     beside = Path(name)
     try:
@@ -28,6 +31,19 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             beside.unlink()
         raise
     _sync_folder(path.parent)
+
+
+def _destination(path: Path) -> Path:
+    """Return the file that a write to ``path`` means; refuse what a file must not replace."""
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link that leads back to itself", str(path))
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "it is a folder, not a file", str(path))
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "it is a device or pipe, not a file", str(path))
+    return path
 
 
 def _mode_of(path: Path) -> int:

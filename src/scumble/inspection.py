@@ -7,9 +7,11 @@ from typing import Any
 from torch import nn
 
 from scumble.core.cost import LayerCost, NetworkCost
+from scumble.core.packing import most_kept
 from scumble.core.pattern import Pattern
+from scumble.errors import PatternError
 from scumble.models import spec_of
-from scumble.nn.surgery import Selector, choose
+from scumble.nn.surgery import Selector, choose, convolutions, pattern_of, patterns
 from scumble.nn.tracing import trace
 
 _RIGHT_ALIGNED = ("GMACs", "share", "parameters")
@@ -108,8 +110,10 @@ def inspect(
     >>> round(scumble.inspect(scumble.build("carn-x4")).cost.paper_macs / 1e9, 2)
     91.22
     """
+    _check_zeros(network)
     cost = trace(network, size)
     if pattern is not None:
+        _check_dense(network)
         pattern = Pattern.parse(pattern) if isinstance(pattern, str) else pattern
         pruned = choose(network, pattern.m, where, pad_groups)
         layers = (
@@ -119,6 +123,30 @@ def inspect(
         cost = replace(cost, layers=tuple(layers))
     spec = spec_of(network)
     return Inspection(str(spec) if spec else type(network).__name__, size, cost)
+
+
+def _check_dense(network: nn.Module) -> None:
+    """Refuse to count a network as if pruned that is pruned already, or being pruned."""
+    name = next(iter(patterns(network)), None)
+    if name is not None:
+        raise PatternError(
+            f"counting as if pruned needs a dense network, got one whose layer {name} has a "
+            f"pattern; leave pattern out to count what it has"
+        )
+
+
+def _check_zeros(network: nn.Module) -> None:
+    """Refuse a pruned network whose weights have left their patterns since."""
+    for name, conv in convolutions(network):
+        pattern = pattern_of(conv)
+        if pattern is None or conv.weight.is_meta:
+            continue
+        found = most_kept(conv.weight, pattern.m)
+        if found > pattern.n:
+            raise PatternError(
+                f"layer {name}: {pattern} needs at most {pattern.n} non-zero weights in a group, "
+                f"got {found}; prune it again, or set its pattern to None"
+            )
 
 
 def _giga(count: int) -> str:

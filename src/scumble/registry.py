@@ -45,7 +45,3 @@ class Registry(Generic[Entry]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
-
-    def items(self) -> Iterable[tuple[str, Entry]]:
-        """Return every name with its object, in order of registration."""
-        return self._entries.items()

@@ -19,6 +19,8 @@ _SEAL = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _UNSEALED = "0" * 64
 _HEADER_LENGTH = 8
 
+_LONGEST = 1000  # letters of an error
+
 
 def write_sealed(path: Path, tensors: Mapping[str, Tensor], info: Mapping[str, Any]) -> None:
     """Write tensors and their explanation to ``path``, whole or not at all."""
@@ -31,8 +33,9 @@ def write_sealed(path: Path, tensors: Mapping[str, Tensor], info: Mapping[str, A
     try:
         with atomic_write(path) as file:
             file.write(content[: place.start] + seal + content[place.stop :])
-    except OSError as error:
-        raise CheckpointError(f"{path} could not be written: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # the latter: a path that no system takes
+        reason = getattr(error, "strerror", None) or str(error)
+        raise refusal(f"{path} could not be written: {reason}") from error
 
 
 def read_sealed(path: Path) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
@@ -41,9 +44,9 @@ def read_sealed(path: Path) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
     try:
         tensors = safetensors.torch.load(content)
     except (SafetensorError, ValueError, KeyError, RuntimeError, OverflowError) as error:
-        raise CheckpointError(f"{path} is not a whole safetensors file: {error}") from error
+        raise refusal(f"{path} is not a whole safetensors file: {error}") from error
     header = _header(content)
-    metadata = json.loads(header).get("__metadata__") or {}
+    metadata = _parsed(path, header.decode()).get("__metadata__") or {}
     if "scumble" not in metadata:
         return tensors, None
     place = _seal_place(content)
@@ -52,7 +55,13 @@ def read_sealed(path: Path) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
     unsealed = content[: place.start] + _UNSEALED.encode() + content[place.stop :]
     if hashlib.sha256(unsealed).hexdigest().encode() != content[place]:
         raise CheckpointError(f"{path} does not match its seal; it was changed or damaged")
-    return tensors, json.loads(metadata["scumble"])
+    return tensors, _parsed(path, metadata["scumble"])
+
+
+def refusal(text: str) -> CheckpointError:
+    """Return the error that says ``text`` on one line, though a file may have put in anything."""
+    printable = "".join(sign if sign.isprintable() else "?" for sign in text)
+    return CheckpointError(printable if len(printable) <= _LONGEST else printable[:_LONGEST] + "…")
 
 
 def read_bytes(path: Path) -> bytes:
@@ -66,6 +75,18 @@ def read_bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise CheckpointError(f"{path} cannot be read: {reason}") from error
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    """Return the JSON object in ``text``, whoever wrote it."""
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError) as error:  # the latter: nested too deep
+        raise refusal(f"{path}: its description is not JSON that can be read: {error}") from error
+    if not isinstance(parsed, dict):
+        kind = type(parsed).__name__
+        raise refusal(f"{path}: its description needs to be a JSON object, got {kind}")
+    return parsed
 
 
 def _in_order(content: bytes) -> bytes:

@@ -42,6 +42,26 @@ def test_inspect_reads_a_file(tmp_path):
     assert "3:32" in out
 
 
+def test_a_network_may_be_written_with_arguments_and_in_capitals():
+    found = json.loads(run("inspect", "EDSR-X2,features=16,blocks=1", "--json").stdout)
+    network = scumble.build("edsr-x2", features=16, blocks=1)
+    assert found == scumble.inspect(network).to_json()
+
+
+def test_the_network_of_a_state_dict_may_be_written_with_arguments(tmp_path):
+    path = tmp_path / "plain.pth"
+    torch.save(scumble.build("edsr-x2", features=16, blocks=1).state_dict(), path)
+    assert "--network" in run("inspect", str(path), expect=2).stderr
+    out = run("inspect", str(path), "--network", "edsr-x2,features=16,blocks=1").stdout
+    assert out.startswith("edsr-x2 on 320x180\n")
+
+
+def test_a_folder_called_like_a_network_does_not_hide_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "carn-x4").mkdir()
+    assert run("inspect", "carn-x4", "--size", "9x9").stdout.startswith("carn-x4 on 9x9\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -57,6 +77,18 @@ def test_inspect_reads_a_file(tmp_path):
         ),
         (["inspect", "no/such.safetensors"], "scumble: there is no file no/such.safetensors"),
         (["inspect", "carn", "--sise", "1x1"], "No such option: --sise"),
+        (["inspect", "carn-x4.safetensors"], "scumble: there is no file carn-x4.safetensors"),
+        (["inspect", "a" * 300], f"scumble: no network named '{'a' * 300}'. Known: carn"),
+        (["inspect", ""], "scumble: a network needs a name, such as carn-x4, got ''"),
+        (["inspect", "carn", "--size", "1000001x9"], "a size is at most 1000000 pixels a side"),
+        (["inspect", "carn", "--size", "9x" + "9" * 40], "a size is at most 1000000 pixels a side"),
+        (
+            ["inspect", "carn", "--network", "edsr"],
+            "got the network carn itself; leave --network out",
+        ),
+        (["inspect", "carn", "--pad-groups"], "--pad-groups needs a pattern to count, got none"),
+        (["inspect", "edsr,features"], "such as edsr-x2,features=16,blocks=1, got 'edsr,features'"),
+        (["inspect", "edsr,fatures=1"], "no argument of edsr named 'fatures'. Did you mean"),
         (["inspct", "carn"], "Did you mean 'inspect'?"),
         (["inspect"], "Missing argument"),
     ],

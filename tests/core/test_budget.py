@@ -81,3 +81,18 @@ def test_landing_never_exceeds_the_target_and_leaves_no_room(layers, spare):
     assert all(before <= after <= 4 for before, after in zip(kept, landed, strict=True))
     open_layers = [macs[0] for n, macs in zip(landed, ranks, strict=True) if n < 4]
     assert all(cost + more > target for more in open_layers)
+
+
+@pytest.mark.parametrize("given", [0.125, 1 / 3, 0.0004, 0.1234567, 13.02e9, 1.0])
+def test_a_budget_reads_back_from_plain_data(given):
+    budget = Budget.parse(given)
+    assert Budget.parse(budget.plain) == budget
+    assert str(budget) != "0"
+
+
+@pytest.mark.parametrize("parts", [{}, {"share": 5}, {"macs": 0.5}, {"share": 0.5, "macs": 1e9}])
+def test_impossible_budgets_cannot_be_made(parts):
+    with pytest.raises(BudgetError, match="a budget"):
+        Budget(**parts)
+    with pytest.raises(BudgetError, match="a budget"):
+        Budget.parse(True)

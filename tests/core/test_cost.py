@@ -3,7 +3,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scumble.core.cost import gated_macs, kept_weights, macs, macs_per_rank, weights_per_rank
+from scumble.core.cost import (
+    LayerCost,
+    NetworkCost,
+    gated_macs,
+    kept_weights,
+    macs,
+    macs_per_rank,
+    weights_per_rank,
+)
 from scumble.core.packing import largest
 from scumble.core.pattern import Pattern
 from tests.core.strategies import group_sizes, patterns, weights
@@ -39,3 +47,19 @@ def test_gated_macs_agree_with_the_pattern(pattern):
     gates = (torch.arange(pattern.m) < pattern.n).float()
     ranks = torch.tensor([macs_per_rank(shape, positions, pattern.m)], dtype=torch.float32)
     assert float(gated_macs(gates[None], ranks)) == pytest.approx(macs(shape, positions, pattern))
+
+
+def test_biases_scale_with_the_weights_that_padded_groups_keep():
+    # Each output has groups of 4 and 1 channels: 2:4 keeps 2 and 1, three weights of five.
+    pruned = LayerCost("a", "conv", (8, 5, 1, 1), 10, 80, 8, Pattern(2, 4))
+    dense = LayerCost("b", "conv_transpose", (8, 5, 2, 2), 10, 200, 5)
+    cost = NetworkCost((pruned, dense), activations=7, other_parameters=1)
+    assert cost.conv_macs == 240 + 1600
+    assert cost.paper_macs == 1840 + 80 + 200 + 7
+    assert cost.paper_macs_scaled == 1840 + 48 + 200 + 7
+    assert cost.parameters == 24 + 8 + 160 + 5 + 1
+
+
+def test_a_weight_that_another_layer_owns_costs_macs_only():
+    layer = LayerCost("a", "conv", (8, 4, 1, 1), 10, pattern=Pattern(2, 4), owns_weight=False)
+    assert (layer.macs, layer.parameters, layer.dense_parameters) == (160, 0, 0)

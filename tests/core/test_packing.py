@@ -81,3 +81,28 @@ def test_slots_of_another_type_or_shape_are_refused(packed):
         unpack(replace(packed, slots=packed.slots.long()))
     with pytest.raises(PatternError, match="slots need to be bytes of shape"):
         unpack(replace(packed, slots=packed.slots[:1]))
+
+
+def test_values_of_four_dimensions_are_refused(packed):
+    with pytest.raises(PatternError, match=r"need values of shape .* got \(3, 2, 2, 9\)"):
+        unpack(replace(packed, values=packed.values.flatten(3)))
+
+
+def test_slots_out_of_order_are_refused(packed):
+    falling = {(0, 0, 0, 1, 1): 3, (0, 0, 1, 1, 1): 1}
+    with pytest.raises(PatternError, match="slots need to rise inside a group"):
+        unpack(spoiled(packed, falling))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64, torch.float8_e4m3fn])
+def test_values_that_are_no_floats_are_refused(packed, dtype):
+    with pytest.raises(PatternError, match="values need to be floating-point numbers of 16, 32"):
+        unpack(replace(packed, values=packed.values.to(dtype)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_every_type_of_weight_is_packed_and_unpacked(packed, dtype):
+    weight = unpack(packed).to(dtype)
+    again = unpack(pack(weight, packed.pattern))
+    assert again.dtype == dtype
+    assert torch.equal(again, weight)

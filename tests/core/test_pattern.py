@@ -13,8 +13,7 @@ def test_a_pattern_reads_back_what_it_writes(pattern):
 
 def test_n_is_what_is_kept():
     assert Pattern.parse("8:32").density == 0.25
-    assert Pattern(4, 4).is_dense
-    assert not Pattern(3, 4).is_dense
+    assert Pattern(4, 4).density == 1
 
 
 @pytest.mark.parametrize("text", ["8", "8:", ":32", "8/32", "-1:4", "2.0:4", "", "1:2:3"])

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+import torch.utils.checkpoint
 
 import scumble
 from tests.networks import Tiny, picture
@@ -138,3 +139,27 @@ def test_a_captured_step_is_the_plain_step():
         steps[0](x, x)
         replay(x, x)
     assert_same(captured.state_dict(), plain.state_dict(), rtol=1e-4, atol=1e-5)
+
+
+class Checkpointed(torch.nn.Module):
+    """Forgets what its body computed and computes it again for the gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Conv2d(3, 16, 3)
+        self.body = torch.nn.Sequential(torch.nn.Conv2d(16, 16, 3), torch.nn.ReLU())
+        self.forgets = True
+
+    def forward(self, x):
+        x = self.head(x)
+        if self.forgets:
+            return torch.utils.checkpoint.checkpoint(self.body, x, use_reentrant=False)
+        return self.body(x)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_activation_checkpointing_changes_nothing(kind):
+    sparse, x = scumble.sparsify(Checkpointed(), METHODS[kind], size=(12, 10)), picture()
+    forgetful = gradients(sparse, x)
+    sparse.forgets = False
+    assert_same(forgetful, gradients(sparse, x), rtol=0, atol=0)

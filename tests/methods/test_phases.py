@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 import scumble
-from scumble.errors import BudgetError, NetworkError
+from scumble.errors import BudgetError, NetworkError, PatternError
 from scumble.methods import METHODS
 from scumble.methods.phases import record_of
 from scumble.nn.sparse_conv import SparseConv2d
@@ -91,3 +91,102 @@ def test_any_module_works():
     network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GELU(), nn.Conv2d(8, 8, 3))
     pruned = scumble.finalize(scumble.sparsify(network, scumble.OneShot("1:8"), size=(9, 9)))
     assert int((pruned[2].weight != 0).sum()) == 8 * 9
+
+
+def test_a_network_that_runs_its_children_in_turn_does_not_notice(method):
+    network = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3))
+    sparse, x = scumble.sparsify(network, method, size=(9, 9)), picture()
+    sparse(x).sum().backward()
+    if isinstance(method, scumble.SLS):
+        assert torch.equal(sparse(x), network(x))
+        keep_only(sparse, 4)
+    torch.testing.assert_close(scumble.finalize(sparse)(x), sparse(x))
+
+
+def test_settings_read_back(method):
+    assert type(method)(**method.settings()) == method
+
+
+class Shared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Conv2d(3, 16, 1)
+        self.one, self.two = nn.Conv2d(16, 16, 1), nn.Conv2d(16, 16, 1)
+        self.two.weight = self.one.weight
+
+    def forward(self, x):
+        return self.two(self.one(self.head(x)))
+
+
+def test_layers_that_share_a_weight_are_refused(method):
+    with pytest.raises(PatternError, match="layers one and two share one weight"):
+        scumble.sparsify(Shared(), method, size=(9, 9))
+
+
+class Around(nn.Module):
+    """Uses one layer's weight without running the layer, and keeps another in a plain list."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.head, self.inner = nn.Conv2d(3, 16, 1), nn.Conv2d(16, 16, 1)
+        self.hidden = [self.inner]
+
+    def forward(self, x):
+        x = self.head(x)
+        if self.kind == "list":
+            return self.hidden[0](x)
+        return nn.functional.conv2d(x, self.inner.weight)
+
+
+@pytest.mark.parametrize("kind", ["list", "functional"])
+def test_a_layer_that_is_not_run_as_a_module_is_refused(method, kind):
+    with pytest.raises(NetworkError, match="layer inner is not run as a module"):
+        scumble.sparsify(Around(kind), method, size=(9, 9))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_other_precisions_work(method, dtype):
+    sparse = scumble.sparsify(Tiny().to(dtype), method, size=(12, 10))
+    (sparse(picture().to(dtype)).float().sum() + sparse.pruning.penalty()).backward()
+    later = scumble.sparsify(Tiny(), method, size=(180, 320)).to(dtype)
+    before = scumble.sparsify(Tiny(), method, size=(180, 320)).pruning.penalty()
+    assert later(picture().to(dtype)).dtype == dtype
+    assert later.pruning.penalty().dtype == torch.float32
+    assert later.pruning.penalty() == before
+
+
+def test_frozen_weights_and_modes_stay_as_they_are(method):
+    network = Tiny().eval()
+    network.down.weight.requires_grad_(False)
+    sparse = scumble.sparsify(network, method, size=(12, 10))
+    assert not sparse.down.weight.requires_grad
+    assert not sparse.down.training
+    if isinstance(method, scumble.SLS):
+        keep_only(sparse, 4)
+    plain = scumble.finalize(sparse)
+    assert not plain.down.weight.requires_grad
+    assert plain.shared.weight.requires_grad
+    assert not plain.down.training
+
+
+def test_hooks_put_on_a_sparse_layer_are_not_lost_silently(method):
+    sparse = finished(method)
+    sparse.down.register_forward_pre_hook(lambda *_: None)
+    with pytest.raises(NetworkError, match="pruning would lose its hooks"):
+        scumble.finalize(sparse)
+
+
+def test_what_is_no_method_or_no_size_is_refused():
+    with pytest.raises(
+        NetworkError, match=r"needs a method such as scumble.SLS\(budget='1/8'\), got 'sls'"
+    ):
+        scumble.sparsify(Tiny(), "sls")
+    with pytest.raises(
+        NetworkError, match=r"a size is \(height, width\), such as \(180, 320\), got 8"
+    ):
+        scumble.sparsify(Tiny(), scumble.SLS(m=16), size=8)
+    computed = nn.Sequential(nn.Conv2d(3, 16, 1))
+    computed[0].cached = computed[0].weight * 2  # the result of a computation cannot be copied
+    with pytest.raises(NetworkError, match="Sequential cannot be copied, so it cannot be pruned"):
+        scumble.sparsify(computed, scumble.SLS(m=16))

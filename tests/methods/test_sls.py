@@ -5,9 +5,9 @@ from torch.nn.functional import l1_loss
 import scumble
 from scumble.core.budget import Pressure
 from scumble.core.cost import macs
-from scumble.errors import BudgetError
+from scumble.errors import BudgetError, NetworkError, RecipeError
 from scumble.methods.sls import SLS
-from tests.networks import Tiny, picture
+from tests.networks import Tiny, keep_only, picture
 
 # Prunes within a few dozen steps.
 HASTY = {"m": 16, "pressure": 1e-4, "rerank_every": 3, "look_every": 4}
@@ -84,10 +84,10 @@ def test_the_penalty_pushes_every_score_down():
 def test_pressure_grows_only_while_pruning_stalls():
     method = SLS(m=16, budget="1/4", growth=2, look_every=5, min_progress=0.2)
     sparse = scumble.sparsify(Tiny(), method, size=(12, 10))
-    pruning, first = sparse.pruning, sparse.pruning.weight.item()
+    pruning, first = sparse.pruning, sparse.pruning.pressure_now.item()
     for _ in range(5):
         pruning.step()
-    assert pruning.weight.item() == pytest.approx(2 * first)
+    assert pruning.pressure_now.item() == pytest.approx(2 * first)
     with torch.no_grad():
         pruning.table.scores[:, 7] = 0
     for _ in range(5):
@@ -155,3 +155,85 @@ def test_an_interrupted_search_goes_on_as_if_it_had_not_been():
     for key, value in straight.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[key]), key
     assert resumed.pruning.pressure == straight.pruning.pressure
+
+
+def test_a_step_brings_scores_back_into_their_range():
+    sparse = scumble.sparsify(Tiny(), SLS(m=16, ceiling=1.01), size=(12, 10))
+    with torch.no_grad():
+        sparse.pruning.table.scores.fill_(1.5)
+    sparse.pruning.step()
+    assert sparse.pruning.table.scores.max().item() == pytest.approx(1.01)
+
+
+def test_every_setting_reaches_its_place():
+    method = SLS(m=16, ceiling=1.0, progress="share", growth=1.5, min_progress=0.3, check_every=3)
+    pruning = scumble.sparsify(Tiny(), method, size=(12, 10)).pruning
+    assert pruning.table.ceiling == 1.0
+    assert pruning.schedule.progress == "share"
+    assert (pruning.schedule.growth, pruning.schedule.min_progress) == (1.5, 0.3)
+    with torch.no_grad():
+        pruning.table.scores.zero_()
+    pruning.step()
+    pruning.step()
+    assert not pruning.reached
+    pruning.step()
+    assert pruning.reached
+
+
+def test_a_frozen_state_and_an_earlier_one_both_load_right():
+    method = SLS(m=16, budget="1/4")
+    searching, frozen = (scumble.sparsify(Tiny(), method, size=(12, 10)) for _ in range(2))
+    early = {key: value.clone() for key, value in searching.state_dict().items()}
+    keep_only(frozen, 4)
+    late = {key: value.clone() for key, value in frozen.state_dict().items()}
+    before = searching.pruning.penalty().item()
+    searching.load_state_dict(late)
+    assert searching.pruning.reached
+    assert searching.pruning.penalty() == 0
+    searching.load_state_dict(early)
+    assert not searching.pruning.reached
+    assert searching.pruning.penalty().item() == before > 0
+
+
+def test_scores_that_are_no_numbers_do_not_count_as_a_budget_met():
+    sparse = scumble.sparsify(Tiny(), SLS(m=16), size=(12, 10))
+    with torch.no_grad():
+        sparse.pruning.table.scores.fill_(float("nan"))
+    with pytest.raises(NetworkError, match="scores of the search are no numbers any more"):
+        sparse.pruning.step()
+
+
+def test_the_record_has_the_scores_when_the_budget_was_met():
+    sparse = scumble.sparsify(Tiny(), SLS(m=16, budget="1/4"), size=(12, 10))
+    with torch.no_grad():
+        sparse.pruning.table.scores.fill_(0.7)
+    sparse.pruning.step()
+    with torch.no_grad():
+        sparse.pruning.table.scores.fill_(0.9)
+    record = sparse.pruning.record()
+    assert set(record.scores["down"]) == {0.7}
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"growth": 1.0}, "SLS needs a growth above 1, got 1.0"),
+        ({"pressure": float("nan")}, "SLS needs numbers that are finite"),
+        ({"pressure": 0.0}, "a pressure above 0, got 0.0"),
+        ({"patch": (0, 0)}, r"a patch of height and width, such as \(48, 48\), got \(0, 0\)"),
+        ({"patch": "48"}, "a patch of height and width"),
+        ({"progress": "speed"}, "progress 'ratio' or 'share', got 'speed'"),
+        ({"min_progress": -1.0}, "min_progress of at least 0"),
+        ({"ceiling": 0.3}, "a ceiling above 0.5, got 0.3"),
+        ({"look_every": 0}, r"steps of at least 1, got \(0, 1000, 1\)"),
+        ({"m": 1}, "groups of 2 to 256, got m=1"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings, sentence):
+    with pytest.raises(RecipeError, match=sentence):
+        SLS(**settings)
+
+
+def test_a_budget_in_macs_reads_back_from_its_settings():
+    method = SLS(budget=13.02e9, patch=(256, 128))
+    assert SLS(**method.settings()) == method

@@ -77,9 +77,11 @@ def test_outputs_beyond_black_and_white_are_clipped():
     assert PROTOCOLS["gopro-rgb"].prepare(beyond)[0].tolist() == [[0, 255, 255]]
 
 
-def test_half_precision_does_not_cost_a_level():
-    levels = torch.arange(256, dtype=torch.uint8).expand(3, 1, 256)
-    assert torch.equal(PROTOCOLS["gopro-rgb"].prepare((levels / 255).half()), levels)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_coarse_floats_are_rounded_once(dtype):
+    values = torch.rand(3, 40, 40).to(dtype)
+    rounded = values.double().mul(255).round().to(torch.uint8)
+    assert torch.equal(PROTOCOLS["gopro-rgb"].prepare(values), rounded)
 
 
 def test_rounding_comes_before_scoring():

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import scumble
-from scumble.errors import NetworkError, UnknownNameError
+from scumble.errors import NetworkError, ScumbleError, UnknownNameError
 from scumble.models import MODELS, NetworkSpec
 from scumble.nn.surgery import choose
 
@@ -48,6 +48,37 @@ def test_a_name_may_carry_the_scale():
     assert NetworkSpec.of("carn-x3").arguments["scale"] == 3
     assert str(NetworkSpec.of("edsr")) == "edsr-x4"
     assert NetworkSpec.of("edsr", blocks=2) == NetworkSpec.of("edsr-x4", blocks=2, features=64)
+
+
+def test_a_spec_is_written_in_one_word():
+    expected = NetworkSpec.of("edsr-x2", features=16, blocks=1)
+    assert NetworkSpec.parse("EDSR-x2, features=16,blocks = 1") == expected
+    assert NetworkSpec.parse(" carn ") == NetworkSpec.of("carn")
+    assert NetworkSpec.parse("carn,scale=3") == NetworkSpec.parse("carn-x3,scale=3")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("edsr,blocks", "are written once each, with whole numbers, .* got 'edsr,blocks'"),
+        ("edsr,blocks=1.5", "with whole numbers"),
+        ("edsr,blocks=1,blocks=1", "once each"),
+        ("edsr,blocks=-1", "edsr: blocks needs to be 1 to 1024, got -1"),
+        ("edsr-x2,scale=3", "edsr-x2 needs scale 2 or none, got scale=3"),
+        ("edsr-x5", "a scale is 2, 3 or 4, got 5"),
+        ("edsr-x" + "9" * 5000, "no network named"),
+        (" ,blocks=1", "a network needs a name, such as carn-x4"),
+    ],
+)
+def test_a_spec_that_makes_no_sense_is_refused(text, sentence):
+    with pytest.raises(ScumbleError, match=sentence):
+        NetworkSpec.parse(text).build()
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_a_state_dict_holds_only_what_is_trained(name):
+    network = scumble.build(name, features=8)
+    assert list(network.state_dict()) == [key for key, _ in network.named_parameters()]
 
 
 def test_unknown_names_offer_the_nearest():

@@ -77,3 +77,13 @@ def test_there_and_back_leaves_zeros_keys_and_patterns():
     torch.testing.assert_close(network(x), masked)
     assert torch.equal(network.shared.weight, plain.shared.weight)
     assert not torch.equal(network.down.weight, plain.down.weight)
+
+
+def test_four_outputs_paint_a_picture_and_five_do_not():
+    network = nn.Sequential(nn.Conv2d(16, 4, 1), nn.Conv2d(16, 5, 1))
+    assert list(choose(network, 16)) == ["1"]
+
+
+def test_a_selector_that_selects_nothing_is_told():
+    with pytest.raises(PatternError, match="where= selected none of the network's convolutions"):
+        choose(Tiny(), 16, lambda name, conv: False)

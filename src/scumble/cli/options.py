@@ -18,8 +18,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def parse_size(text: str) -> tuple[int, int]:
     """Return height and width from WIDTHxHEIGHT."""
-    written = re.fullmatch(r"(\d{1,9})x(\d{1,9})", text.strip().lower())
+    written = re.fullmatch(r"(\d{1,999})x(\d{1,999})", text.strip().lower())
     size = (int(written[2]), int(written[1])) if written else (0, 0)
-    if not all(1 <= side <= LARGEST_SIDE for side in size):
+    if min(size) < 1:
         raise typer.BadParameter(f"a size is WIDTHxHEIGHT in pixels, such as 320x180, got {text!r}")
+    if max(size) > LARGEST_SIDE:
+        raise typer.BadParameter(f"a size is at most {LARGEST_SIDE} pixels a side, got {text!r}")
     return size

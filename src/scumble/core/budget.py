@@ -23,12 +23,19 @@ class Budget:
     share: float | None = None  # of the prunable layers' dense MACs: 1/8 is as dear as 4:32
     macs: float | None = None  # of the whole network, counted as the paper's tables do
 
+    def __post_init__(self) -> None:
+        given = self.share if self.macs is None else self.macs
+        if given is None or (self.share is not None and self.macs is not None):
+            raise BudgetError("a budget needs either a share or MACs")
+        if not (0 < given <= 1 if self.macs is None else 1 < given < float("inf")):
+            raise BudgetError(f"a budget is {_FORMS}, got {given!r}")
+
     @classmethod
     def parse(cls, given: "Budget | str | float") -> "Budget":
         """Read a share (at most 1) or a number of MACs (more than 1)."""
         if isinstance(given, Budget):
             return given
-        number = _number(given)
+        number = None if isinstance(given, bool) else _number(given)
         if number is None or not 0 < number < float("inf"):
             raise BudgetError(f"a budget is {_FORMS}, got {given!r}")
         return cls(share=number) if number <= 1 else cls(macs=number)
@@ -40,11 +47,17 @@ class Budget:
             return self.share * prunable
         return self.macs - rest
 
+    @property
+    def plain(self) -> str | float:
+        """Return what ``parse`` reads back: a fraction where it is exact, else the number."""
+        if self.share is None:
+            assert self.macs is not None
+            return self.macs
+        fraction = Fraction(self.share).limit_denominator(1000)
+        return str(fraction) if float(fraction) == self.share else self.share
+
     def __str__(self) -> str:
-        if self.macs is not None:
-            return f"{self.macs / 1e9:.6g} GMACs"
-        assert self.share is not None
-        return str(Fraction(self.share).limit_denominator(1000))
+        return str(self.plain) if self.macs is None else f"{self.macs / 1e9:.6g} GMACs"
 
 
 def _number(given: str | float) -> float | None:

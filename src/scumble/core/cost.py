@@ -52,11 +52,13 @@ class LayerCost:
     """One layer of a network at one size of picture."""
 
     name: str
-    kind: str  # conv, conv_transpose, linear; without parameters: dynamic_conv, matmul
+    kind: str  # conv, conv_transpose, linear; of two results: dynamic_conv, matmul
     shape: tuple[int, ...]  # of the weight, out x in x ...
     positions: int  # places at which the whole weight is applied, over all calls
-    biases: int  # one addition for each, at every position
+    bias_additions: int = 0  # one for each output value of a layer with a bias, over all calls
+    biases: int = 0  # parameters; 0 where an earlier layer has counted them
     pattern: Pattern | None = None
+    owns_weight: bool = True  # False: no parameters, or counted in an earlier layer
 
     @property
     def macs(self) -> int:
@@ -69,19 +71,19 @@ class LayerCost:
         return macs(self.shape, self.positions)
 
     @property
+    def scaled_bias_additions(self) -> float:
+        """Return the additions of biases, scaled like the weights that the pattern keeps."""
+        return self.bias_additions * kept_weights(self.shape, self.pattern) / prod(self.shape)
+
+    @property
     def parameters(self) -> int:
         """Return the kept weights and the biases."""
-        return kept_weights(self.shape, self.pattern) + self.biases if self.has_weights else 0
+        return self.owns_weight * kept_weights(self.shape, self.pattern) + self.biases
 
     @property
     def dense_parameters(self) -> int:
         """Return all weights and the biases."""
-        return prod(self.shape) + self.biases if self.has_weights else 0
-
-    @property
-    def has_weights(self) -> bool:
-        """Return whether the product is with parameters, not with other results."""
-        return self.kind not in ("dynamic_conv", "matmul")
+        return self.owns_weight * prod(self.shape) + self.biases
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class NetworkCost:
     layers: tuple[LayerCost, ...]
     activations: int  # values that pass through activation modules
     other_parameters: int  # outside of the layers: normalisation, learned slopes
+    ran: frozenset[str] = frozenset()  # names of the modules that were called
 
     @property
     def conv_macs(self) -> int:
@@ -109,16 +112,13 @@ class NetworkCost:
         The paper's rows for RFDN, and for CARN at M = 32, are counted this way; its other rows
         are not (docs/paper-map.md).
         """
-        pruned = (layer for layer in self.layers if layer.pattern is not None)
-        spared = sum(
-            layer.biases * layer.positions * (1 - layer.macs / layer.dense_macs) for layer in pruned
-        )
-        return self.paper_macs - round(spared)
+        scaled = sum(layer.scaled_bias_additions for layer in self.layers)
+        return self.conv_macs + round(scaled) + self.activations
 
     @property
     def bias_additions(self) -> int:
         """Return the additions of biases."""
-        return sum(layer.biases * layer.positions for layer in self.layers)
+        return sum(layer.bias_additions for layer in self.layers)
 
     @property
     def parameters(self) -> int:

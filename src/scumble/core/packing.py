@@ -10,6 +10,9 @@ from scumble.core.pattern import Pattern
 from scumble.core.ranks import in_groups, rank_in_group, slots_by_magnitude
 from scumble.errors import PatternError
 
+# The types that weights may have; others, such as 8-bit floats, lack the operations we need.
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -62,6 +65,11 @@ def check(packed: Packed) -> None:
         raise PatternError(
             f"{packed.channels} channels packed {pattern} need values of shape "
             f"(out, {groups}, {pattern.n}, height, width), got {tuple(values.shape)}"
+        )
+    if values.dtype not in FLOATS:
+        raise PatternError(
+            f"values need to be floating-point numbers of 16, 32 or 64 bits, "
+            f"got {str(values.dtype).removeprefix('torch.')}"
         )
     if slots.dtype != torch.uint8 or slots.shape != values.shape:
         raise PatternError(

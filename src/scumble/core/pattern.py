@@ -40,11 +40,6 @@ class Pattern:
         """Return the share of weights that is kept."""
         return self.n / self.m
 
-    @property
-    def is_dense(self) -> bool:
-        """Return whether every weight is kept."""
-        return self.n == self.m
-
     def __str__(self) -> str:
         return f"{self.n}:{self.m}"
 

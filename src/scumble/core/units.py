@@ -24,6 +24,7 @@ def gated_sum(
     ranks: UInt8[Tensor, "o i kh kw"],
 ) -> Float[Tensor, "o i kh kw"]:
     """Return the sum of the weight's units, each times its gate (Eq. 2)."""
+    gates = gates.to(weight.dtype)
     return cast(Tensor, _GatedSum.apply(weight, gates, ranks))  # pyright: ignore[reportUnknownMemberType]
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 def ahead(
     work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None
-) -> Iterator[Future[Result]]:
+) -> Generator[Future[Result], None, None]:
     """Yield the outcome of every item, in order; at most twice as many as workers wait."""
     workers = workers or os.cpu_count() or 1
     pool = ThreadPoolExecutor(workers, thread_name_prefix="scumble-data")

@@ -32,7 +32,10 @@ class Crops:
 
 
 class CropPlan:
-    """Draws crops so that every place of every picture is equally likely."""
+    """Draws a picture, every one equally likely, and in it a place, every one equally likely.
+
+    A few large photos of sky would otherwise outweigh many small ones full of detail.
+    """
 
     def __init__(self, sizes: Sequence[tuple[int, int]], patch: int, seed: int) -> None:
         if not sizes:
@@ -41,17 +44,14 @@ class CropPlan:
         if small:
             height, width = small[0]
             raise DataError(f"crops of {patch} need pictures as large, got {width}x{height}")
+        self.rows = np.array([height - patch + 1 for height, _ in sizes])
         self.columns = np.array([width - patch + 1 for _, width in sizes])
-        rows = np.array([height - patch + 1 for height, _ in sizes])
-        self.ends = np.cumsum(rows * self.columns)
         self.seed = seed
 
     def at(self, step: int, count: int) -> Crops:
         """Return the crops of one step."""
         chance = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, step]))
-        place = chance.integers(self.ends[-1], size=count)
-        turn = chance.integers(TURNS, size=count)
-        picture = np.searchsorted(self.ends, place, side="right")
-        inside = place - np.where(picture > 0, self.ends[picture - 1], 0)
-        top, left = np.divmod(inside, self.columns[picture])
-        return Crops(picture, top, left, turn)
+        picture = chance.integers(len(self.rows), size=count)
+        top = chance.integers(self.rows[picture])
+        left = chance.integers(self.columns[picture])
+        return Crops(picture, top, left, chance.integers(TURNS, size=count))

@@ -3,6 +3,7 @@
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -38,8 +39,8 @@ class PictureStore:
 
     They are plain tensors if together they fit under the limit. Otherwise one file in the cache
     folder holds them, made once and used again by every run on the same photos; of it no more
-    than the limit is in memory. While the store is made, one pair is decoded at a time, which
-    comes on top. The cache's length and index are checked, its pixels are taken as they are.
+    than the limit is in memory. While it is made, one pair is decoded at a time, which comes on
+    top. When it is used again its length and index are checked, its pixels are taken as they are.
 
     Args:
         pairs: where the pictures are.
@@ -119,8 +120,10 @@ def _decoded_bytes(pairs: Sequence[Pair], scale: int) -> int:
 def _in_memory(pairs: Sequence[Pair], scale: int, strict: bool) -> tuple[Kept, Index]:
     """Return the decoded pairs as tensors."""
     pictures: list[Crops] = []
-    loads = (made.result for made in ahead(partial(load_pair, scale=scale), pairs))
-    index = _decode(pairs, loads, strict, lambda *pair: pictures.append(pair))
+    # Closed here: left to the garbage collector, its threads might have to wait for themselves.
+    with closing(ahead(partial(load_pair, scale=scale), pairs)) as work:
+        loads = (made.result for made in work)
+        index = _decode(pairs, loads, strict, lambda *pair: pictures.append(pair))
     return KeptInMemory(pictures), index
 
 

@@ -7,13 +7,15 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from scumble.core.cost import LayerCost, NetworkCost
 from scumble.core.pattern import Pattern
+from scumble.errors import NetworkError
 from scumble.nn.gate_table import GateTable
 from scumble.nn.sparse_conv import SparseConv2d
 from scumble.nn.surgery import Selector, densify_
 from scumble.registry import Registry
 
-Plain = str | int | float | bool | None
+Plain = str | int | float | bool | None  # what JSON holds as it is
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class Pruning(nn.Module, ABC):
     @abstractmethod
     def reached(self) -> bool:
         """Return whether the budget is met, so that the patterns are final."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what comes in: a network that runs its children in turn runs this one too."""
+        return x
 
     @abstractmethod
     def penalty(self) -> Tensor:
@@ -108,6 +114,18 @@ class Method(ABC):
         """Return the settings as plain data."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {name: v if isinstance(v, Plain) else str(v) for name, v in values}
+
+
+def costs_of(layers: dict[str, SparseConv2d], cost: NetworkCost) -> list[LayerCost]:
+    """Return the costs of sparse layers in the cost of their network, which must run them all."""
+    found = {layer.name: layer for layer in cost.layers}
+    for name in layers:
+        if name not in found or name not in cost.ran:
+            raise NetworkError(
+                f"layer {name} is not run as a module, so it cannot be pruned; "
+                f"leave it out (where=), or call the module itself"
+            )
+    return [found[name] for name in layers]
 
 
 METHODS: Registry[type[Method]] = Registry("method")

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from scumble.core.pattern import Pattern
-from scumble.methods.base import METHODS, GatedPruning, Method, PruneRecord
+from scumble.methods.base import METHODS, GatedPruning, Method, PruneRecord, costs_of
 from scumble.nn.gate_table import FixedGates
 from scumble.nn.sparse_conv import SparseConv2d
 from scumble.nn.surgery import Selector, choose, sparsify_
+from scumble.nn.tracing import trace
 
 
 @METHODS.register("oneshot")
@@ -40,13 +41,15 @@ class OneShot(Method):
         where: Selector | None = None,
         pad_groups: bool = False,
     ) -> "OneShotPruning":
-        """Prepare ``network`` in place; the size of the picture makes no difference here."""
+        """Prepare ``network`` in place; its costs are counted on a picture of ``size``."""
         assert isinstance(self.pattern, Pattern)
         chosen = choose(network, self.pattern.m, where, pad_groups)
         table = FixedGates([self.pattern.n] * len(chosen), self.pattern.m)
         table.to(next(iter(chosen.values())).weight.device)
         layers = sparsify_(network, chosen, table, pad_groups)
-        return OneShotPruning(self, network, layers, table)
+        costs = costs_of(layers, trace(network, size))
+        kept = sum(cost.macs for cost in costs) / sum(cost.dense_macs for cost in costs)
+        return OneShotPruning(self, network, layers, table, kept)
 
 
 class OneShotPruning(GatedPruning):
@@ -58,11 +61,11 @@ class OneShotPruning(GatedPruning):
         network: nn.Module,
         layers: dict[str, SparseConv2d],
         table: FixedGates,
+        kept: float,
     ) -> None:
         super().__init__(network, layers, table)
         self.method = method
-        assert isinstance(method.pattern, Pattern)
-        self.target = method.pattern.density
+        self.target = kept
 
     @property
     def kept(self) -> float:

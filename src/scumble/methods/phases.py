@@ -40,7 +40,19 @@ def sparsify(
             f"{type(network).__name__} already has an attribute 'pruning'; "
             f"finalize it first if it is being pruned, else rename the attribute"
         )
-    sparse = copy.deepcopy(network)
+    if not isinstance(method, Method):
+        raise NetworkError(
+            f"sparsify needs a method such as scumble.SLS(budget='1/8'), got {method!r}"
+        )
+    if not (isinstance(size, tuple | list) and len(size) == 2 and min(size) >= 1):
+        raise NetworkError(f"a size is (height, width), such as (180, 320), got {size!r}")
+    try:
+        sparse = copy.deepcopy(network)
+    except (RuntimeError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise NetworkError(
+            f"{type(network).__name__} cannot be copied, so it cannot be pruned: {reason}"
+        ) from error
     sparse.pruning = method.attach_(sparse, size, where, pad_groups)
     return sparse
 

@@ -4,21 +4,26 @@ Every layer learns by itself how many ranks it keeps, under a growing pressure o
 they cost, until the whole network meets its budget.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from math import isfinite, prod
+from typing import ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
 
 from scumble.core.budget import Budget, Pressure, PressureSchedule, Progress, land
 from scumble.core.cost import NetworkCost, gated_macs, macs_per_rank
-from scumble.core.gates import SCORE_CEILING
-from scumble.errors import BudgetError
-from scumble.methods.base import METHODS, GatedPruning, Method, PruneRecord
+from scumble.core.gates import SCORE_CEILING, THRESHOLD
+from scumble.core.pattern import LARGEST_GROUP
+from scumble.errors import BudgetError, NetworkError, RecipeError
+from scumble.methods.base import METHODS, GatedPruning, Method, Plain, PruneRecord, costs_of
 from scumble.nn.gate_table import LearnedGates
 from scumble.nn.sparse_conv import SparseConv2d
 from scumble.nn.surgery import Selector, choose, sparsify_
 from scumble.nn.tracing import trace
+
+PROGRESS = get_args(Progress)
 
 
 @METHODS.register("sls")
@@ -35,7 +40,7 @@ class SLS(Method):
     m: int = 32  # group size
     budget: Budget | str | float = "1/2"  # what may remain
     pressure: float = 1e-10 / 255  # first loss per MAC; the paper's, for pictures in 0..1
-    patch: tuple[int, int] = (48, 48)  # the input on which pressure counts MACs
+    patch: tuple[int, int] | str = (48, 48)  # height x width on which pressure counts MACs
     growth: float = 1.1  # of the pressure, when pruning stalls (alpha)
     min_progress: float = 0.2  # up to this, pruning stalls (T)
     progress: Progress = "ratio"  # of what: dense/kept MACs, or the share kept
@@ -47,6 +52,37 @@ class SLS(Method):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", Budget.parse(self.budget))
+        if isinstance(self.patch, str):
+            sides = tuple(int(side) for side in self.patch.split("x") if side.isdigit())
+            object.__setattr__(self, "patch", sides)
+        wrong = [need for need, met in self._needs() if not met]
+        if wrong:
+            raise RecipeError(f"SLS needs {'; '.join(wrong)}")
+
+    def settings(self) -> dict[str, Plain]:
+        """Return the settings as plain data, from which ``SLS(**settings)`` is the same again."""
+        assert isinstance(self.budget, Budget)
+        patch = "x".join(map(str, self.patch))
+        return {**super().settings(), "budget": self.budget.plain, "patch": patch}
+
+    def _needs(self) -> list[tuple[str, bool]]:
+        """Return what the settings need to be, and whether they are."""
+        finite = all(map(isfinite, (self.pressure, self.growth, self.min_progress, self.ceiling)))
+        every = (self.look_every, self.rerank_every, self.check_every)
+        return [
+            (f"numbers that are finite, got {self}", finite),
+            (f"groups of 2 to {LARGEST_GROUP}, got m={self.m}", 2 <= self.m <= LARGEST_GROUP),
+            (f"a pressure above 0, got {self.pressure}", self.pressure > 0),
+            (f"a growth above 1, got {self.growth}", self.growth > 1),
+            (f"min_progress of at least 0, got {self.min_progress}", self.min_progress >= 0),
+            (f"progress 'ratio' or 'share', got {self.progress!r}", self.progress in PROGRESS),
+            (f"a ceiling above {THRESHOLD}, got {self.ceiling}", self.ceiling > THRESHOLD),
+            (f"steps of at least 1, got {every}", min(every) >= 1),
+            (
+                f"a patch of height and width, such as (48, 48), got {self.patch}",
+                len(self.patch) == 2 and min(self.patch, default=0) >= 1,
+            ),
+        ]
 
     @classmethod
     def as_published(cls, m: int = 32, budget: Budget | str | float = "1/2") -> "SLS":
@@ -70,18 +106,17 @@ class SLS(Method):
     ) -> "SLSPruning":
         """Prepare ``network`` in place, with its budget counted on a picture of ``size``."""
         chosen = choose(network, self.m, where, pad_groups)
-        cost = trace(network, size)
         table = LearnedGates(len(chosen), self.m, self.ceiling)
         table.to(next(iter(chosen.values())).weight.device)
         layers = sparsify_(network, chosen, table, pad_groups)
-        return SLSPruning(self, network, layers, table, cost, size)
+        return SLSPruning(self, network, layers, table, trace(network, size), size)
 
 
 class SLSPruning(GatedPruning):
     """The search at work."""
 
-    macs: Tensor  # that every rank of every layer costs, [layers, m]; `ranks` holds them exactly
-    weight: Tensor  # the pressure, where the loss is made; 0 once the budget is met
+    macs: Tensor  # that every rank of every layer costs, [layers, m]; `rank_macs` is exact
+    pressure_now: Tensor  # where the loss is made, and per MAC of the budget's picture
 
     def __init__(
         self,
@@ -99,19 +134,16 @@ class SLSPruning(GatedPruning):
         self.pressure = Pressure(method.pressure)
         self.steps = 0
         # The budget is counted on the picture that the user named, the pressure on the patch.
-        self.patch_share = method.patch[0] * method.patch[1] / (size[0] * size[1])
-        device = table.scores.device
-        positions = {layer.name: layer.positions for layer in cost.layers}
-        self.ranks = [
-            macs_per_rank(layer.weight.shape, positions.get(name, 0), method.m)
-            for name, layer in layers.items()
+        self.patch_share = prod(method.patch) / prod(size)
+        self.rank_macs = [
+            macs_per_rank(layer.shape, layer.positions, method.m)
+            for layer in costs_of(layers, cost)
         ]
-        macs = torch.tensor(self.ranks, dtype=torch.float32, device=device)
-        self.register_buffer("macs", macs, persistent=False)
-        self.register_buffer("weight", torch.zeros((), device=device), persistent=False)
-        self._push()
-        self.dense = sum(map(sum, self.ranks))
-        self.target = self._target(cost, least=sum(first for first, *_ in self.ranks))
+        self.register_buffer("macs", torch.empty(0), persistent=False)
+        self.register_buffer("pressure_now", torch.empty(0), persistent=False)
+        self._bring_to_device()
+        self.dense = sum(map(sum, self.rank_macs))
+        self.target = self._target(cost, least=sum(first for first, *_ in self.rank_macs))
 
     @property
     def kept(self) -> float:
@@ -125,7 +157,8 @@ class SLSPruning(GatedPruning):
 
     def penalty(self) -> Tensor:
         """Return the pressure times the MACs that one patch costs (Eq. 6)."""
-        return self.weight * gated_macs(self.table(), self.macs)
+        pressure = torch.where(self.table.frozen, 0.0, self.pressure_now)
+        return pressure * gated_macs(self.table().float(), self.macs)
 
     def step(self) -> None:
         """Advance by one training step: clamp, rank, test the budget, adjust the pressure."""
@@ -141,8 +174,8 @@ class SLSPruning(GatedPruning):
             self._push()
 
     def record(self) -> PruneRecord:
-        """Return how the network is pruned, with the scores that decided it."""
-        rows = zip(self.layers, self.table.scores.tolist(), strict=True)
+        """Return how the network is pruned, with the scores when the budget was met."""
+        rows = zip(self.layers, self.table.decisive.tolist(), strict=True)
         scores = {name: [float(f"{score:.6g}") for score in row] for name, row in rows}
         return PruneRecord(self.method.name, self.method.settings(), scores)
 
@@ -161,18 +194,33 @@ class SLSPruning(GatedPruning):
         counts = self.table.counts()
         if self._cost_of(counts) > self.target * self.dense:
             return
+        if not self.table.scores.isfinite().all():
+            raise NetworkError(
+                "the scores of the search are no numbers any more, so training has diverged; "
+                "go back to an earlier state and train with a lower learning rate"
+            )
         if self.method.land:
             priorities = self.table.priorities().tolist()
-            counts = land(counts, priorities, self.ranks, self.target * self.dense)
+            counts = land(counts, priorities, self.rank_macs, self.target * self.dense)
         self.table.freeze_(counts)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SLSPruning":
+        """Move with the network; costs and pressure are too large and too small for half floats."""
+        super()._apply(fn, recurse)
+        self._bring_to_device()
+        return self
+
+    def _bring_to_device(self) -> None:
+        device = self.table.scores.device
+        self.macs = torch.tensor(self.rank_macs, dtype=torch.float32, device=device)
+        self.pressure_now = torch.empty((), dtype=torch.float32, device=device)
         self._push()
 
     def _push(self) -> None:
-        """Bring the pressure to the device; a frozen search feels none."""
-        self.weight.fill_(0.0 if self.reached else self.pressure.weight * self.patch_share)
+        self.pressure_now.fill_(self.pressure.weight * self.patch_share)
 
     def _cost_of(self, counts: list[int]) -> int:
-        return sum(sum(macs[:n]) for n, macs in zip(counts, self.ranks, strict=True))
+        return sum(sum(macs[:n]) for n, macs in zip(counts, self.rank_macs, strict=True))
 
     def _target(self, cost: NetworkCost, least: int) -> float:
         """Return the budget as a share of the prunable MACs, if patterns can meet it."""

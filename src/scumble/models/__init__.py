@@ -17,7 +17,8 @@ MODELS.register("carn")(Carn)
 MODELS.register("edsr")(Edsr)
 MODELS.register("rfdn")(Rfdn)
 
-_NAME = re.compile(r"(?P<name>.+?)(-x(?P<scale>\d+))?")
+_NAME = re.compile(r"(?P<name>.+?)(-x(?P<scale>\d{1,9}))?")
+_ARGUMENT = re.compile(r"\s*(?P<key>\w+)\s*=\s*(?P<value>-?\d{1,9})\s*")
 
 # Far beyond any real network, far below what would exhaust a machine.
 _LARGEST_ARGUMENT = 1024
@@ -33,11 +34,16 @@ class NetworkSpec:
     @classmethod
     def of(cls, name: str, **arguments: int) -> "NetworkSpec":
         """Return the checked spec of, say, ``"carn-x4"``; arguments fall back to defaults."""
+        name = name.lower()
         parts = _NAME.fullmatch(name)
         bare = parts["name"] if parts else name
         known = {key: p.default for key, p in signature(MODELS[bare]).parameters.items()}
         if parts and parts["scale"]:
-            arguments = {"scale": int(parts["scale"]), **arguments}
+            scale = int(parts["scale"])
+            if arguments.setdefault("scale", scale) != scale:
+                raise NetworkError(
+                    f"{name} needs scale {scale} or none, got scale={arguments['scale']}"
+                )
         for key, value in arguments.items():
             if key not in known:
                 raise unknown_name(f"argument of {bare}", key, known)
@@ -46,6 +52,23 @@ class NetworkSpec:
                     f"{bare}: {key} needs to be 1 to {_LARGEST_ARGUMENT}, got {value!r}"
                 )
         return cls(bare, {**known, **arguments})
+
+    @classmethod
+    def parse(cls, text: str) -> "NetworkSpec":
+        """Return the spec written as, say, ``"edsr-x2,features=16,blocks=1"``."""
+        name, *written = text.split(",")
+        arguments: dict[str, int] = {}
+        for part in written:
+            found = _ARGUMENT.fullmatch(part)
+            if found is None or found["key"] in arguments:
+                raise NetworkError(
+                    f"arguments of a network are written once each, with whole numbers, "
+                    f"such as edsr-x2,features=16,blocks=1, got {text!r}"
+                )
+            arguments[found["key"]] = int(found["value"])
+        if not name.strip():
+            raise NetworkError(f"a network needs a name, such as carn-x4, got {text!r}")
+        return cls.of(name.strip(), **arguments)
 
     @property
     def other_arguments(self) -> dict[str, int]:

@@ -33,7 +33,12 @@ class GateTable(nn.Module, ABC):
 
     def row(self, layer: int) -> Tensor:
         """Return the ``m`` gates of one layer."""
-        return self()[layer] if self.rows is None else self.rows[layer]
+        if self.rows is not None:
+            return self.rows[layer]
+        # Activation checkpointing runs a layer again, on its own, and wants it to save the very
+        # tensors that it saved inside the network: what the gates need is none of its business.
+        with torch.autograd.graph.saved_tensors_hooks(_as_it_is, _as_it_is):
+            return self()[layer]
 
     def serve(self, network: nn.Module) -> list[RemovableHandle]:
         """Have the gates ready whenever ``network`` runs, until the handles are removed."""
@@ -54,6 +59,10 @@ class GateTable(nn.Module, ABC):
         return [int(count) for count in self().sum(1).tolist()]
 
 
+def _as_it_is(tensor: Tensor) -> Tensor:
+    return tensor
+
+
 class FixedGates(GateTable):
     """Gates that somebody chose once."""
 
@@ -66,12 +75,14 @@ class LearnedGates(GateTable):
     """Gates opened by trainable scores, until they are frozen."""
 
     frozen: Tensor  # a bool on the device: a captured CUDA graph sees it change
+    decisive: Tensor  # the scores when the gates were frozen
 
     def __init__(self, layers: int, m: int, ceiling: float = SCORE_CEILING) -> None:
         super().__init__([m] * layers, m)
         self.ceiling = ceiling
         self.scores = nn.Parameter(torch.ones(layers, m - 1))
         self.register_buffer("frozen", torch.tensor(False))
+        self.register_buffer("decisive", torch.ones(layers, m - 1))
 
     def forward(self) -> Tensor:
         """Return the gates of all layers, ``[layers, m]``."""
@@ -91,4 +102,5 @@ class LearnedGates(GateTable):
     def freeze_(self, kept: Sequence[int]) -> None:
         """Fix the gates: from now on neither scores nor their optimizer's momentum move them."""
         self.kept.copy_(torch.tensor(kept))
+        self.decisive.copy_(self.scores)
         self.frozen.fill_(True)

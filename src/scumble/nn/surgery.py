@@ -38,10 +38,16 @@ def choose(
 ) -> dict[str, nn.Conv2d]:
     """Return the convolutions that ``where`` selects, all of which can be pruned."""
     check_group_size(m)
+    custom = where is not None
     where = where or prunable(m, pad_groups)
     chosen = {name: conv for name, conv in convolutions(network) if where(name, conv)}
     for name, conv in chosen.items():
         _check(name, conv, m, pad_groups)
+    _refuse_shared_weights(network, chosen)
+    if not chosen and custom:
+        raise PatternError(
+            "where= selected none of the network's convolutions; select at least one"
+        )
     if not chosen:
         raise PatternError(
             f"pruning in groups of {m} needs a convolution with input channels divisible by {m} "
@@ -68,6 +74,7 @@ def densify_(network: nn.Module) -> None:
     plain: dict[nn.Module, nn.Module] = {}
     for module in network.modules():
         if isinstance(module, SparseConv2d):
+            _refuse_hooks("a sparse layer", module)
             plain[module] = module.to_dense()
             mark(plain[module], module.pattern)
     _replace(network, plain)
@@ -109,6 +116,22 @@ def _check(name: str, conv: nn.Conv2d, m: int, pad_groups: bool) -> None:
         )
     if not name:
         raise NetworkError("pruning needs a network around its layers, got a bare convolution")
-    hooked = conv._forward_hooks or conv._forward_pre_hooks or conv._backward_hooks
-    if hooked:
-        raise NetworkError(f"layer {name}: pruning would lose its hooks; remove them first")
+    _refuse_hooks(f"layer {name}", conv)
+
+
+def _refuse_hooks(name: str, conv: nn.Conv2d) -> None:
+    if conv._forward_hooks or conv._forward_pre_hooks or conv._backward_hooks:
+        raise NetworkError(f"{name}: pruning would lose its hooks; remove them first")
+
+
+def _refuse_shared_weights(network: nn.Module, chosen: dict[str, nn.Conv2d]) -> None:
+    owners: dict[int, str] = {}
+    pruned = {id(conv.weight) for conv in chosen.values()}
+    for name, module in network.named_modules():
+        for parameter in module.parameters(recurse=False):
+            other = owners.setdefault(id(parameter), name)
+            if other != name and id(parameter) in pruned:
+                raise PatternError(
+                    f"layers {other} and {name} share one weight, and pruning needs a weight of "
+                    f"its own for each; leave both out (where=)"
+                )

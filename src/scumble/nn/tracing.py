@@ -1,5 +1,6 @@
 """What a network costs, found by running it on shapes alone."""
 
+import copy
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,10 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.backends import mha
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.conv import _ConvNd
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.hooks import RemovableHandle
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from scumble.core.cost import LayerCost, NetworkCost
 from scumble.core.pattern import Pattern
@@ -27,22 +30,24 @@ aten = torch.ops.aten
 # see a functional call, such as the activation behind each residual sum of CARN.
 COUNTED_ACTIVATIONS = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU)
 
+# The parameters that a tensor is computed from; None for one that depends on the picture.
+Sources = frozenset[nn.Parameter] | None
+
 
 def trace(network: nn.Module, size: tuple[int, int]) -> NetworkCost:
     """Return the cost of ``network`` on one RGB picture of height x width; nothing is computed."""
-    device = next((p.device for p in network.parameters()), torch.device("cpu"))
-    record = _Record(patterns(network))
+    scores = {id(parameter) for parameter in _scores(network)}
+    counted = [p for p in network.parameters() if id(p) not in scores]
+    example = next((p for p in counted if p.is_floating_point()), torch.empty(0))
+    record = _Record(counted, patterns(network))
     try:
-        with (
-            torch.no_grad(),
-            sdpa_kernel(SDPBackend.MATH),
-            _quiet("torch._subclasses.fake_tensor"),
-            FakeTensorMode(allow_non_fake_inputs=True),
-            _evaluating(network),
-            _following(network, record),
-            record,
-        ):
-            network(torch.empty(1, 3, *size, device=device))
+        shadow = _shadow(network)
+        _follow(shadow, record)
+        with _on_shapes_alone():
+            picture = torch.empty(1, 3, *size, dtype=example.dtype, device=example.device)
+            record.sources[picture] = None
+            with record:
+                shadow(picture)
     except Exception as error:
         reason = str(error).partition("\n")[0]
         raise NetworkError(
@@ -50,26 +55,70 @@ def trace(network: nn.Module, size: tuple[int, int]) -> NetworkCost:
             f"{size[1]}x{size[0]}: {reason}"
         ) from error
     layers = tuple(record.layers.values())
-    total = sum(parameter.numel() for parameter in network.parameters())
+    total = sum(parameter.numel() for parameter in counted)
     in_layers = sum(layer.dense_parameters for layer in layers)
-    return NetworkCost(layers, record.activations, total - in_layers - _scores(network))
+    return NetworkCost(layers, record.activations, total - in_layers, frozenset(record.ran))
 
 
-def _scores(network: nn.Module) -> int:
-    """Return how many parameters only serve the search for patterns."""
-    tables = (module for module in network.modules() if isinstance(module, GateTable))
-    return sum(parameter.numel() for table in tables for parameter in table.parameters())
+def _scores(network: nn.Module) -> Iterator[nn.Parameter]:
+    """Yield the parameters that only serve the search for patterns."""
+    for module in network.modules():
+        if isinstance(module, GateTable):
+            yield from module.parameters()
+
+
+def _shadow(network: nn.Module) -> nn.Module:
+    """Return a copy to evaluate, which shares every tensor but none of what a run leaves behind."""
+    # Also what somebody cached: it may be large, and the result of a computation has no copy.
+    held = (tree_leaves(vars(module)) for module in network.modules())
+    tensors = [leaf for leaves in held for leaf in leaves if _shared(leaf)]
+    return copy.deepcopy(network, {id(tensor): tensor for tensor in tensors}).eval()
+
+
+def _shared(value: object) -> bool:
+    """Return whether a shadow shares this; torch really computes with single fake numbers."""
+    if isinstance(value, Tensor):
+        return value.numel() > 1 or value.requires_grad or isinstance(value, nn.Parameter)
+    return False
+
+
+def _follow(network: nn.Module, record: "_Record") -> None:
+    """Keep ``record`` informed of the module that runs and of what activations put out."""
+
+    def enter(name: str, module: nn.Module) -> Callable[..., None]:
+        def note(*_: object) -> None:
+            record.ran.add(name)
+            record.inside.append((name, module))
+
+        return note
+
+    def leave(module: nn.Module, _: object, result: object) -> None:
+        record.inside.pop()
+        if isinstance(module, COUNTED_ACTIVATIONS) and isinstance(result, Tensor):
+            record.activations += result.numel()
+
+    for name, module in network.named_modules():
+        # First of all, so that what other hooks compute happens inside of the module, too.
+        module.register_forward_pre_hook(enter(name, module), prepend=True)
+        module.register_forward_hook(leave)
+        for parameter in module.parameters(recurse=False):
+            record.homes.setdefault(parameter, name)
 
 
 class _Record(TorchDispatchMode):
     """Writes down every product of a weight while a network runs."""
 
-    def __init__(self, patterns: dict[str, Pattern]) -> None:
+    def __init__(self, counted: list[nn.Parameter], patterns: dict[str, Pattern]) -> None:
         super().__init__()
+        self.unclaimed = {parameter: parameter.numel() for parameter in counted}
         self.patterns = patterns
-        self.layers: dict[tuple[str, tuple[int, ...]], LayerCost] = {}
-        self.activations = 0
+        self.homes: dict[nn.Parameter, str] = {}  # the module that holds a parameter
         self.inside: list[tuple[str, nn.Module]] = []
+        self.ran: set[str] = set()
+        self.layers: dict[tuple[object, ...], LayerCost] = {}
+        self.activations = 0
+        self.sources = WeakTensorKeyDictionary()
+        self.open = WeakTensorKeyDictionary()  # products to which a bias may still be added
 
     def __torch_dispatch__(
         self,
@@ -83,84 +132,122 @@ class _Record(TorchDispatchMode):
             case aten.convolution:
                 self._convolution(args[0], args[1], args[2], bool(args[6]), result)
             case aten.mm | aten.bmm:
-                self._product(args[0], args[1])
+                self._product(None, args[0], args[1], result)
             case aten.addmm | aten.baddbmm:
-                self._product(args[1], args[2])
+                self._product(args[0], args[1], args[2], result)
+            case aten.view | aten._unsafe_view if args[0] in self.open:
+                self.open[result] = self.open[args[0]]
+            case aten.add | aten.add_ if isinstance(args[0], Tensor) and args[0] in self.open:
+                self._late_bias(self.open.pop(args[0]), args[1], result)
             case _:
                 pass
+        self._remember(result, self._sources(args, kwargs))
         return result
+
+    def _sources(self, *values: object) -> Sources:
+        """Return the parameters that these values were computed from."""
+        found: frozenset[nn.Parameter] = frozenset()
+        for tensor in tree_leaves(values):
+            if isinstance(tensor, nn.Parameter):
+                found |= {tensor}
+            elif isinstance(tensor, Tensor):
+                more = self.sources.get(tensor, frozenset())
+                if more is None:
+                    return None
+                found |= more
+        return found
+
+    def _remember(self, result: object, sources: Sources) -> None:
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor):
+                self.sources[tensor] = sources
 
     def _convolution(
         self, image: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool, result: Tensor
     ) -> None:
-        name, module = self.inside[-1]
-        learned = isinstance(module, _ConvNd) or isinstance(weight, nn.Parameter)
-        kind = "conv_transpose" if transposed else "conv" if learned else "dynamic_conv"
+        sources = self._sources(weight)
+        kind = "conv_transpose" if transposed else "dynamic_conv" if sources is None else "conv"
         grid = image if transposed else result
-        positions = grid.shape[0] * prod(grid.shape[2:])
-        biases = 0 if bias is None else bias.numel()
-        self._add(
-            LayerCost(name, kind, tuple(weight.shape), positions, biases, self.patterns.get(name))
+        key = self._add(kind, tuple(weight.shape), grid.shape[0] * prod(grid.shape[2:]), sources)
+        if bias is not None:
+            self._add_bias(key, bias, result)
+
+    def _product(self, bias: Tensor | None, left: Tensor, right: Tensor, result: Tensor) -> None:
+        shape, positions = (right.shape[-1], right.shape[-2]), prod(left.shape[:-1])
+        sources = self._sources(right)
+        if sources is None and self._sources(left) is not None:
+            shape, positions = tuple(left.shape[-2:]), right.numel() // right.shape[-2]
+            sources = self._sources(left)
+        key = self._add("matmul" if sources is None else "linear", shape, positions, sources)
+        if sources is not None and bias is not None:
+            self._add_bias(key, bias, result)
+        elif sources is not None:
+            self.open[result] = key
+
+    def _late_bias(self, key: tuple[object, ...], bias: object, result: Tensor) -> None:
+        """Count a bias that a linear layer adds by itself, as torch does for some layouts."""
+        if not isinstance(bias, Tensor) or self._sources(bias) is None:
+            return
+        if bias.shape == result.shape[-1:]:
+            self._add_bias(key, bias, result)
+
+    def _add(
+        self, kind: str, shape: tuple[int, ...], positions: int, sources: Sources
+    ) -> tuple[object, ...]:
+        """Count a weight at more positions; return the key of its layer."""
+        name = self._name(sources)
+        key = name, kind, shape, sources
+        layer = self.layers.get(key)
+        if layer is None:
+            owns = self._claim(prod(shape), sources) > 0
+            pattern = self.patterns.get(name) if kind == "conv" else None
+            layer = LayerCost(name, kind, shape, 0, pattern=pattern, owns_weight=owns)
+        self.layers[key] = replace(layer, positions=layer.positions + positions)
+        return key
+
+    def _add_bias(self, key: tuple[object, ...], bias: Tensor, result: Tensor) -> None:
+        layer = self.layers[key]
+        self.layers[key] = replace(
+            layer,
+            bias_additions=layer.bias_additions + result.numel(),
+            biases=layer.biases + self._claim(bias.numel(), self._sources(bias)),
         )
 
-    def _product(self, left: Tensor, right: Tensor) -> None:
+    def _name(self, sources: Sources) -> str:
+        """Return the layer's name: the module that runs, or that a borrowed weight belongs to."""
         name, module = self.inside[-1]
-        shape, positions = (right.shape[-1], right.shape[-2]), prod(left.shape[:-1])
-        if isinstance(module, nn.Linear):
-            biases = 0 if module.bias is None else module.bias.numel()
-            self._add(LayerCost(name, "linear", shape, positions, biases))
-        else:
-            self._add(LayerCost(name, "matmul", shape, positions, 0))
+        if isinstance(module, _ConvNd | nn.Linear):
+            return name
+        homes = [home for parameter, home in self.homes.items() if parameter in (sources or ())]
+        return name if name in homes or not homes else homes[0]
 
-    def _add(self, layer: LayerCost) -> None:
-        key = layer.name, layer.shape
-        before = self.layers.get(key)
-        positions = layer.positions + (before.positions if before else 0)
-        self.layers[key] = replace(layer, positions=positions)
-
-
-@contextmanager
-def _following(network: nn.Module, record: _Record) -> Iterator[None]:
-    """Keep ``record`` informed of the module that runs and of what activations put out."""
-    hooks: list[RemovableHandle] = []
-
-    def enter(name: str, module: nn.Module) -> Callable[..., None]:
-        return lambda *_: record.inside.append((name, module))
-
-    def leave(module: nn.Module, _: object, result: object) -> None:
-        record.inside.pop()
-        if isinstance(module, COUNTED_ACTIVATIONS) and isinstance(result, Tensor):
-            record.activations += result.numel()
-
-    try:
-        for name, module in network.named_modules():
-            hooks.append(module.register_forward_pre_hook(enter(name, module)))
-            hooks.append(module.register_forward_hook(leave))
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    def _claim(self, count: int, sources: Sources) -> int:
+        """Return ``count`` if these sources have so many parameters that no layer has counted."""
+        fresh = [parameter for parameter in sources or () if parameter in self.unclaimed]
+        if count > sum(self.unclaimed[parameter] for parameter in fresh):
+            return 0
+        for parameter in fresh:
+            del self.unclaimed[parameter]
+        return count
 
 
 @contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Keep a logger from printing the traceback of an error that we report ourselves."""
-    logger = logging.getLogger(name)
-    level = logger.level
+def _on_shapes_alone() -> Iterator[None]:
+    """Have everything run in its plainest form on tensors without memory."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    level, fast = logger.level, mha.get_fastpath_enabled()
+    # It prints the traceback of an error that we report ourselves.
     logger.setLevel(logging.CRITICAL)
+    # It fuses all products of an attention into one call.
+    mha.set_fastpath_enabled(False)
     try:
-        yield
+        with (
+            torch.inference_mode(False),
+            torch.no_grad(),
+            sdpa_kernel(SDPBackend.MATH),
+            FakeTensorMode(allow_non_fake_inputs=True),
+        ):
+            yield
     finally:
+        mha.set_fastpath_enabled(fast)
         logger.setLevel(level)
-
-
-@contextmanager
-def _evaluating(network: nn.Module) -> Iterator[None]:
-    """Put every module into evaluation mode, and afterwards back into its own."""
-    modes = [(module, module.training) for module in network.modules()]
-    network.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
