@@ -1,7 +1,8 @@
 # Two commands: `make demo` shows Scumble at work, `make test` checks everything.
 # Each creates .venv and installs what it needs; Python 3.11 or newer is all that must be there.
 
-PYTHON ?= python3.11
+# The oldest Python that is at hand and new enough; `make PYTHON=...` overrules.
+PYTHON ?= $(firstword $(foreach v,3.11 3.12 3.13,$(shell command -v python$(v))) python3)
 BIN := .venv/bin
 
 .PHONY: demo test clean

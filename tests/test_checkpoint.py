@@ -145,7 +145,8 @@ def test_weights_that_left_their_pattern_are_not_saved(path):
     assert not path.exists()
 
 
-def test_paths_that_hold_no_checkpoint_are_refused(tmp_path):
+def test_paths_that_hold_no_checkpoint_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("scumble.zoo.names", list)
     cases = {
         tmp_path: "is a folder, a checkpoint is a file",
         tmp_path / "none.safetensors": "there is no file",
@@ -254,11 +255,15 @@ def soften(network):
     network.body[0].relu = nn.LeakyReLU()
 
 
+def extend(network):
+    network.register_buffer("count", torch.zeros(1))
+
+
 def share(network):
     network.body[0].conv2.weight = network.body[0].conv1.weight
 
 
-@pytest.mark.parametrize("change", [widen, soften, share])
+@pytest.mark.parametrize("change", [widen, soften, extend, share])
 def test_a_network_that_was_changed_is_saved_as_a_foreign_one(path, change):
     network = small()
     change(network)

@@ -16,7 +16,7 @@ NAMES = ["sr-y-x2", "sr-y-x3", "sr-y-x4", "gopro-rgb"]
 
 
 def test_every_protocol_is_found_by_its_own_name_and_says_what_it_does():
-    assert [protocol.name for _, protocol in PROTOCOLS.items()] == list(PROTOCOLS) == NAMES
+    assert [PROTOCOLS[name].name for name in PROTOCOLS] == list(PROTOCOLS) == NAMES
     for name in NAMES:
         description = PROTOCOLS[name].description
         assert description.endswith(".")

@@ -98,15 +98,13 @@ def test_another_recipe_in_the_same_folder_is_refused(photos, tmp_path):
 
 def test_a_loss_that_is_no_number_stops_the_run_with_the_last_good_state(photos, tmp_path):
     run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
-    poisoned = False
-    with pytest.raises(
-        TrainingError,
-        match=r"the loss became nan between steps 9 and 10; .*state.safetensors is from before",
-    ):
-        for event in run.events():
-            if event.step >= 8 and not poisoned:
-                poisoned = True
-                run.step.network.head.weight.data.fill_(float("nan"))
+    events = run.events()
+    while next(events).step < 8:
+        pass
+    run.step.network.head.weight.data.fill_(float("nan"))
+    sentence = r"the loss became nan between steps 9 and 10; .*state.safetensors is from before"
+    with pytest.raises(TrainingError, match=sentence):
+        list(events)
     good = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
     assert good.progress.step == 5
     assert not good.step.network.head.weight.isnan().any()

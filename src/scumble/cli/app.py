@@ -10,6 +10,7 @@ from scumble.cli.inspect import inspect
 from scumble.cli.prune import prune
 from scumble.cli.recipe import recipe
 from scumble.cli.train import train
+from scumble.cli.zoo import zoo
 from scumble.errors import ScumbleError
 from scumble.version import __version__
 
@@ -40,6 +41,7 @@ app.command()(inspect)
 app.command()(train)
 app.command()(prune)
 app.command()(evaluate)
+app.command()(zoo)
 app.add_typer(recipe, name="recipe")
 
 

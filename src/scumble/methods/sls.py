@@ -62,8 +62,14 @@ class SLS(Method):
     def settings(self) -> dict[str, Plain]:
         """Return the settings as plain data, from which ``SLS(**settings)`` is the same again."""
         assert isinstance(self.budget, Budget)
-        patch = "x".join(map(str, self.patch))
+        patch = "x".join(map(str, self.sides))
         return {**super().settings(), "budget": self.budget.plain, "patch": patch}
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Return height and width of the patch."""
+        assert not isinstance(self.patch, str)
+        return self.patch
 
     def _needs(self) -> list[tuple[str, bool]]:
         """Return what the settings need to be, and whether they are."""
@@ -80,7 +86,7 @@ class SLS(Method):
             (f"steps of at least 1, got {every}", min(every) >= 1),
             (
                 f"a patch of height and width, such as (48, 48), got {self.patch}",
-                len(self.patch) == 2 and min(self.patch, default=0) >= 1,
+                len(self.sides) == 2 and min(self.sides) >= 1,
             ),
         ]
 
@@ -134,7 +140,7 @@ class SLSPruning(GatedPruning):
         self.pressure = Pressure(method.pressure)
         self.steps = 0
         # The budget is counted on the picture that the user named, the pressure on the patch.
-        self.patch_share = prod(method.patch) / prod(size)
+        self.patch_share = prod(method.sides) / prod(size)
         self.rank_macs = [
             macs_per_rank(layer.shape, layer.positions, method.m)
             for layer in costs_of(layers, cost)

@@ -1,0 +1,22 @@
+"""``scumble zoo``: the trained networks that come with the package."""
+
+import json
+
+import typer
+
+from scumble.cli.options import JsonOption
+
+
+def zoo(as_json: JsonOption = False) -> None:
+    """List the trained networks that come with the package."""
+    import scumble.zoo
+
+    known = scumble.zoo.manifest()
+    if as_json:
+        typer.echo(json.dumps(known, indent=2))
+        return
+    for name, entry in known.items():
+        typer.echo(f"{name}: {entry['trained']}\n  trained on {entry['data']} ({entry['licence']})")
+        for protocol, scores in entry["results"].items():
+            told = "  ".join(f"{data} {psnr:.2f}" for data, psnr in scores.items())
+            typer.echo(f"  {protocol}: {told}")

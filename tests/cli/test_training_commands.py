@@ -1,0 +1,82 @@
+import json
+
+from scumble import read_info
+from tests.cli.test_command_line import run
+from tests.training.photos import PRUNE, make_photos, small_recipe
+
+
+def test_train_goes_from_a_recipe_to_a_network(tmp_path):
+    photos, file = make_photos(tmp_path / "photos"), tmp_path / "mine.yaml"
+    file.write_text(small_recipe(photos).to_yaml())
+    arguments = ("train", str(file), "-o", str(tmp_path / "run"), "--set", "train.steps=6")
+    out = run(*arguments).stdout
+    assert f"{tmp_path / 'run' / 'network.safetensors'}: loss " in out
+    assert read_info(tmp_path / "run" / "network.safetensors").recipe["train"]["steps"] == 6
+    assert "is done" in run(*arguments).stdout
+    other = run("train", str(file), "-o", str(tmp_path / "run"), expect=2)
+    assert "belongs to a run of another recipe (train.steps: 6 then, 40 now)" in other.stderr
+
+
+def test_prune_makes_a_trained_network_small(tmp_path):
+    photos, file = make_photos(tmp_path / "photos"), tmp_path / "mine.yaml"
+    file.write_text(small_recipe(photos, steps=2).to_yaml())
+    run("train", str(file), "-o", str(tmp_path / "dense"))
+    dense = str(tmp_path / "dense" / "network.safetensors")
+    changes = [f"prune.{key}={PRUNE[key]}" for key in ("pressure", "scores_lr", "growth")]
+    changes += ["data.patch=12", "data.validation=0", "train.batch=2", "train.lr=1e-3"]
+    options = [part for change in changes for part in ("--set", change)]
+    run(
+        *("prune", dense, "--data", str(photos), "-o", str(tmp_path / "pruned")),
+        *("--budget", "1/4", "-m", "16", "--steps", "60", *options),
+    )
+    info = read_info(tmp_path / "pruned" / "network.safetensors")
+    assert info.pruned_by.method == "sls"
+    found = json.loads(
+        run(
+            "evaluate",
+            "-n",
+            str(tmp_path / "pruned" / "network.safetensors"),
+            "--data",
+            str(photos),
+            "--json",
+        ).stdout
+    )
+    assert found["protocol"] == "sr-y-x2"
+    wrong = run(
+        "prune",
+        dense,
+        "--data",
+        str(photos),
+        "-o",
+        str(tmp_path / "x"),
+        "--method",
+        "slss",
+        expect=2,
+    )
+    assert "no method named 'slss'. Did you mean 'sls'" in wrong.stderr
+
+
+def test_recipes_are_listed_shown_and_checked(tmp_path):
+    assert "carn-x4-8th-short" in run("recipe", "list").stdout
+    shown = run("recipe", "show", "carn-x4-8th").stdout
+    (tmp_path / "mine.yaml").write_text(shown)
+    assert "budget: 1/8" in run("recipe", "check", str(tmp_path / "mine.yaml")).stdout
+    assert json.loads(run("recipe", "schema").stdout)["title"] == "Recipe"
+    assert (
+        "did you mean budget?"
+        in run("recipe", "check", "carn-x4-8th", "--set", "prune.bugdet=1", expect=2).stderr
+    )
+
+
+def test_evaluate_tells_a_partial_failure_by_its_exit_code(tmp_path):
+    photos = make_photos(tmp_path / "photos", count=2)
+    (photos / "bad.png").write_bytes(b"no picture")
+    done = run(
+        "evaluate", "-n", "bicubic", "--data", str(photos), "--protocol", "sr-y-x2", expect=1
+    )
+    assert "mean of 2" in done.stdout
+    assert "bad.png" in done.stdout
+    assert (
+        "photos need a folder"
+        in run("evaluate", "-n", "bicubic", "--data", str(tmp_path / "none"), expect=2).stderr
+    )

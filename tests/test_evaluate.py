@@ -1,0 +1,68 @@
+import pytest
+import torch
+
+import scumble
+from scumble.errors import ImageError, NetworkError
+from scumble.evaluate import Bicubic, evaluate
+from tests.training.photos import make_photos
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return make_photos(tmp_path / "photos", count=3)
+
+
+@pytest.fixture
+def model(tmp_path):
+    scumble.save(scumble.build("edsr-x2", features=8, blocks=1), tmp_path / "n.safetensors")
+    return str(tmp_path / "n.safetensors")
+
+
+def test_the_mean_is_that_of_the_pictures(photos, model):
+    report = evaluate(model, photos)
+    found = report.to_json()
+    assert found["protocol"] == "sr-y-x2"
+    assert len(found["pictures"]) == 3
+    each = [scores["psnr"] for scores in found["pictures"].values()]
+    assert found["mean"]["psnr"] == pytest.approx(sum(each) / 3)
+    assert found["cost"]["parameters"] == report.cost.cost.parameters
+    assert "mean of 3" in str(report)
+    assert "PSNR and SSIM on Y" in str(report)
+
+
+def test_tiles_change_no_score(photos, model):
+    whole = evaluate(model, photos).evaluation.mean
+    tiled = evaluate(model, photos, tile=16).evaluation.mean
+    assert tiled["psnr"] == pytest.approx(whole["psnr"], abs=1e-3)
+
+
+def test_a_network_that_sees_the_whole_picture_is_not_tiled(photos, tmp_path):
+    path = tmp_path / "rfdn.safetensors"
+    scumble.save(scumble.build("rfdn-x2", features=8, attention=4, blocks=1), path)
+    with pytest.raises(
+        NetworkError, match="Rfdn sees the whole picture at once, so tiles would change"
+    ):
+        evaluate(str(path), photos, tile=16)
+
+
+def test_a_bad_picture_is_named_and_the_rest_is_scored(photos, model):
+    (photos / "bad.png").write_bytes(b"no picture")
+    report = evaluate(model, photos)
+    assert report.failed
+    assert len(report.evaluation.scored) == 3
+    assert "bad.png" in str(report)
+    with pytest.raises(ImageError, match="bad.png"):
+        evaluate(model, photos, strict=True)
+
+
+def test_a_protocol_of_another_scale_is_refused(photos, model):
+    with pytest.raises(NetworkError, match="sr-y-x4 needs a network of x4, got edsr-x2"):
+        evaluate(model, photos, "sr-y-x4")
+
+
+def test_bicubic_is_a_model_too(photos):
+    report = evaluate("bicubic", photos, "sr-y-x2")
+    assert report.cost is None
+    assert report.evaluation.mean["psnr"] > 30
+    enlarged = Bicubic(2)(torch.full((1, 3, 4, 5), 0.2))
+    torch.testing.assert_close(enlarged, torch.full((1, 3, 8, 10), 0.2))
