@@ -8,7 +8,8 @@ BIN := .venv/bin
 .PHONY: demo test clean
 
 demo: .venv/demo
-	@for network in edsr-x4 carn-x4 rfdn-x4; do $(BIN)/scumble inspect $$network || exit; echo; done
+	@for network in edsr-x4 carn-x4 rfdn-x4; do $(BIN)/scumble inspect $$network | tail -4; done
+	$(BIN)/python examples/prune_demo.py
 
 test: .venv/test
 	PATH="$(abspath $(BIN)):$$PATH" scripts/check

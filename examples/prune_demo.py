@@ -28,8 +28,10 @@ QUICK = (
     "data.validation=0",
     "train.batch=4",
     "train.ema=0.98",
-    "prune.scores_lr=3e-3",
-    "prune.pressure=2e-12",
+    "prune.scores_lr=1e-2",
+    "prune.pressure=1e-11",
+    "prune.growth=1.5",
+    "prune.min_progress=0.6",
     "prune.look_every=10",
     "prune.rerank_every=25",
     "prune.check_every=1",
@@ -55,7 +57,7 @@ def prune(method: str, steps: int, folder: Path) -> Path:
 def main() -> None:
     """Prune twice, and print one table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--steps", type=int, default=400, help="training steps of each method")
+    parser.add_argument("--steps", type=int, default=500, help="training steps of each method")
     steps = parser.parse_args().steps
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:

@@ -47,14 +47,15 @@ def main() -> None:
         "curve": _curve(given.log),
     }
     (ZOO / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-    print(f"{target}: {target.stat().st_size / 1e6:.2f} MB, {results}")
 
 
 def _curve(log: Path) -> list[list[float | None]]:
     """Return step, loss and validation PSNR, at the validations only."""
     events = (json.loads(line) for line in log.read_text().splitlines())
     return [
-        [e["step"], round(e["loss"], 5), round(e["psnr"], 3)] for e in events if e["psnr"] is not None
+        [e["step"], round(e["loss"], 5), round(e["psnr"], 3)]
+        for e in events
+        if e["psnr"] is not None
     ]
 
 
