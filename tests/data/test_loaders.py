@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from scumble.data.crops import CropPlan
-from scumble.data.loaders import ResidentLoader, ThreadedLoader
+from scumble.data.loaders import ResidentLoader, Share, ThreadedLoader
 
 SCALE, PATCH, BATCH = 2, 5, 3
 
@@ -35,8 +35,8 @@ class InMemory:
 
 def loaders(photos, rank=0, processes=1):
     plan = CropPlan(photos.sizes, PATCH, seed=1)
-    arguments = (photos, plan, PATCH, SCALE, BATCH, rank, processes)
-    return ThreadedLoader(*arguments), ResidentLoader(*arguments, device="cpu")
+    share = Share(plan, PATCH, SCALE, BATCH, rank, processes)
+    return ThreadedLoader(photos, share), ResidentLoader(photos, share, device="cpu")
 
 
 def test_both_loaders_give_the_same_batches():
@@ -63,7 +63,7 @@ def test_all_eight_turns_appear_and_are_right():
     threaded, _ = loaders(photos)
     seen = set()
     for step, (degraded, _) in enumerate(threaded.batches(0, 30)):
-        crops = threaded.crops(step)
+        crops = threaded.share.crops(step)
         for index in range(BATCH):
             place = (int(crops.picture[index]), int(crops.top[index]), int(crops.left[index]))
             turn = int(crops.turn[index])
@@ -88,7 +88,7 @@ def test_a_run_can_start_at_any_step():
 def test_two_processes_get_the_halves_of_a_doubled_batch():
     photos = InMemory()
     plan = CropPlan(photos.sizes, PATCH, seed=1)
-    doubled = ThreadedLoader(photos, plan, PATCH, SCALE, 2 * BATCH)
+    doubled = ThreadedLoader(photos, Share(plan, PATCH, SCALE, 2 * BATCH))
     halves = [loaders(photos, rank, 2)[0] for rank in (0, 1)]
     whole, first, second = (next(iter(part.batches(4, 5)))[1] for part in (doubled, *halves))
     assert torch.equal(whole, torch.cat([first, second]))

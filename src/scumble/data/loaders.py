@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -37,19 +38,28 @@ class Photos(Protocol):
         ...
 
 
-class Loader(ABC):
-    """Gives the batch of any step; process ``rank`` of ``processes`` gets its part of it."""
+@dataclass(frozen=True)
+class Share:
+    """Which crops make a batch, and which of them belong to this process."""
 
-    def __init__(
-        self, plan: CropPlan, patch: int, scale: int, batch: int, rank: int = 0, processes: int = 1
-    ) -> None:
-        self.plan, self.patch, self.scale, self.batch = plan, patch, scale, batch
-        self.total = batch * processes
-        self.part = slice(rank * batch, (rank + 1) * batch)
+    plan: CropPlan
+    patch: int  # side of a crop of the degraded picture
+    scale: int
+    batch: int  # crops per step and process
+    rank: int = 0
+    processes: int = 1
 
     def crops(self, step: int) -> Crops:
         """Return this process's crops of one step."""
-        return self.plan.at(step, self.total)[self.part]
+        whole = self.plan.at(step, self.batch * self.processes)
+        return whole[self.rank * self.batch : (self.rank + 1) * self.batch]
+
+
+class Loader(ABC):
+    """Gives the batch of any step."""
+
+    def __init__(self, share: Share) -> None:
+        self.share = share
 
     @abstractmethod
     def batches(self, first: int, end: int) -> Iterator[Batch]:
@@ -60,18 +70,9 @@ class ThreadedLoader(Loader):
     """Cuts crops in a few threads, a few steps ahead."""
 
     def __init__(
-        self,
-        photos: Photos,
-        plan: CropPlan,
-        patch: int,
-        scale: int,
-        batch: int,
-        rank: int = 0,
-        processes: int = 1,
-        workers: int = 2,
-        device: torch.device | str = "cpu",
+        self, photos: Photos, share: Share, workers: int = 2, device: torch.device | str = "cpu"
     ) -> None:
-        super().__init__(plan, patch, scale, batch, rank, processes)
+        super().__init__(share)
         self.photos, self.workers, self.device = photos, workers, device
 
     def batches(self, first: int, end: int) -> Iterator[Batch]:
@@ -81,10 +82,10 @@ class ThreadedLoader(Loader):
             yield degraded.to(self.device), clean.to(self.device)
 
     def _batch(self, step: int) -> Batch:
-        crops, side = self.crops(step), self.patch
+        crops, side = self.share.crops(step), self.share.patch
         places = zip(crops.picture, crops.top, crops.left, strict=True)
         pairs = [
-            self.photos.crop(int(i), int(top), int(left), side, side, self.scale)
+            self.photos.crop(int(i), int(top), int(left), side, side, self.share.scale)
             for i, top, left in places
         ]
         degraded, clean = (torch.stack(parts) for parts in zip(*pairs, strict=True))
@@ -95,18 +96,9 @@ class ThreadedLoader(Loader):
 class ResidentLoader(Loader):
     """Holds all photos on one device as bytes; a crop is a computation of addresses."""
 
-    def __init__(
-        self,
-        photos: Photos,
-        plan: CropPlan,
-        patch: int,
-        scale: int,
-        batch: int,
-        rank: int = 0,
-        processes: int = 1,
-        device: torch.device | str = "cuda",
-    ) -> None:
-        super().__init__(plan, patch, scale, batch, rank, processes)
+    def __init__(self, photos: Photos, share: Share, device: torch.device | str = "cuda") -> None:
+        super().__init__(share)
+        scale = share.scale
         self.device = torch.device(device)
         sizes = torch.tensor(photos.sizes, dtype=torch.int64)
         areas = sizes.prod(1)
@@ -126,11 +118,14 @@ class ResidentLoader(Loader):
         for begin in range(first, end, BLOCK):
             steps = range(begin, min(begin + BLOCK, end))
             for row in self._places(steps):
-                yield self._gather(self.degraded, row, 1), self._gather(self.clean, row, self.scale)
+                yield (
+                    self._gather(self.degraded, row, 1),
+                    self._gather(self.clean, row, self.share.scale),
+                )
 
     def _places(self, steps: range) -> Tensor:
         """Return the crops of many steps on the device, ``[steps, 4, batch]``."""
-        drawn = (self.crops(step) for step in steps)
+        drawn = (self.share.crops(step) for step in steps)
         rows = [
             torch.stack([torch.from_numpy(part) for part in (c.picture, c.top, c.left, c.turn)])
             for c in drawn
@@ -140,7 +135,7 @@ class ResidentLoader(Loader):
     def _gather(self, pixels: Tensor, places: Tensor, scale: int) -> Tensor:
         """Return one side of a batch, read from where its pixels lie."""
         picture, top, left, turn = (row.view(-1, 1, 1) for row in places)
-        side = self.patch * scale
+        side = self.share.patch * scale
         row, column = _turned_grid(turn, side)
         width = self.widths[picture] * scale
         address = self.starts[picture] * scale**2

@@ -15,7 +15,7 @@ from scumble.checkpoint import load
 from scumble.core.budget import Budget
 from scumble.core.pattern import Pattern
 from scumble.data.crops import CropPlan
-from scumble.data.loaders import Loader, ResidentLoader, ThreadedLoader
+from scumble.data.loaders import Loader, ResidentLoader, Share, ThreadedLoader
 from scumble.data.photos import check_pairs, find_pairs, load_pair, split
 from scumble.data.store import PictureStore
 from scumble.errors import DataError, RecipeError
@@ -87,11 +87,11 @@ def prepare(recipe: Recipe, team: Team, folder: Path) -> Prepared:
     network = network.to(team.device).to(memory_format=torch.channels_last)  # pyright: ignore
     store, validation = _photos(recipe, scale, folder)
     plan = CropPlan(store.sizes, recipe.data.patch, train.seed)
-    arguments = (store, plan, recipe.data.patch, scale, train.batch, team.rank, team.size)
+    share = Share(plan, recipe.data.patch, scale, train.batch, team.rank, team.size)
     if team.device.type == "cuda":
-        loader: Loader = ResidentLoader(*arguments, device=team.device)
+        loader: Loader = ResidentLoader(store, share, team.device)
     else:
-        loader = ThreadedLoader(*arguments, workers=recipe.data.workers, device=team.device)
+        loader = ThreadedLoader(store, share, recipe.data.workers, team.device)
     step = TrainStep(
         network,
         _optimizer(network, recipe, team.device),
