@@ -225,3 +225,17 @@ def test_two_processes_train_like_one_on_the_doubled_batch(photos, tmp_path, tor
     one = scumble.load(finish(small_recipe(photos, steps=20, batch=4), tmp_path / "one"))
     for key, value in one.state_dict().items():
         torch.testing.assert_close(two[key], value, rtol=1e-3, atol=1e-4, msg=key)
+
+
+def test_tensorboard_gets_what_the_log_gets(photos, tmp_path):
+    recipe = small_recipe(photos, PRUNE, steps=4)
+    watch = recipe.watch.model_copy(update={"tensorboard": True})
+    run = TrainingRun(recipe.model_copy(update={"watch": watch}), tmp_path / "run", device="cpu")
+    next(run.events())
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    board = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    logged = run.prepared.log.read()[0]
+    assert {"loss", "lr", "kept", "gmacs", "pressure"} <= set(board.Tags()["scalars"])
+    assert board.Scalars("loss")[0].step == logged["step"] == 4
+    assert board.Scalars("loss")[0].value == pytest.approx(logged["loss"])
