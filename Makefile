@@ -8,7 +8,9 @@ BIN := .venv/bin
 .PHONY: demo test clean
 
 demo: .venv/demo
-	@for network in edsr-x4 carn-x4 rfdn-x4; do $(BIN)/scumble inspect $$network | tail -4; done
+	@for network in edsr-x4 carn-x4 rfdn-x4; do \
+	  $(BIN)/scumble inspect $$network | sed -n '1p; /[0-9] GMACs  /p; /[0-9]  parameters  /p'; echo; \
+	done
 	$(BIN)/python examples/prune_demo.py
 
 test: .venv/test
