@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import scumble
-from scumble.errors import ImageError, NetworkError
+from scumble.errors import DataError, ImageError, MetricError, NetworkError
 from scumble.evaluate import Bicubic, evaluate
 from tests.training.photos import make_photos
 
@@ -66,3 +66,45 @@ def test_bicubic_is_a_model_too(photos):
     assert report.evaluation.mean["psnr"] > 30
     enlarged = Bicubic(2)(torch.full((1, 3, 4, 5), 0.2))
     torch.testing.assert_close(enlarged, torch.full((1, 3, 8, 10), 0.2))
+
+
+def test_a_picture_too_small_for_the_protocol_is_named_and_the_rest_is_scored(photos, model):
+    small = make_photos(photos / "small", count=1, side=8) / "photo0.png"
+    report = evaluate(model, photos)
+    assert report.failed
+    assert len(report.evaluation.scored) == 3
+    (failed,) = report.evaluation.failed
+    assert failed.failure is not None
+    assert failed.failure.startswith(f"{small}: ")
+    with pytest.raises(MetricError, match=f"{small}: "):
+        evaluate(model, photos, strict=True)
+
+
+def test_a_picture_too_small_for_the_network_is_named_and_the_rest_is_scored(photos, tmp_path):
+    path = tmp_path / "rfdn.safetensors"
+    scumble.save(scumble.build("rfdn-x2", features=8, attention=4, blocks=1), path)
+    small = make_photos(photos / "small", count=1, side=20) / "photo0.png"
+    report = evaluate(str(path), photos)
+    assert len(report.evaluation.scored) == 3
+    (failed,) = report.evaluation.failed
+    assert f"{small}: Rfdn cannot be run on 14x10 pixels: " in str(failed.failure)
+
+
+def test_a_folder_without_one_usable_picture_has_no_mean(tmp_path, model):
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(b"no picture")
+    with pytest.raises(DataError, match=f"none of 2 pictures in {tmp_path} could .*a.png"):
+        evaluate(model, tmp_path)
+
+
+def test_a_device_that_is_not_there_is_refused(photos, model, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for name in ("cuda", "tpu"):
+        with pytest.raises(NetworkError, match="cuda"):
+            evaluate(model, photos, device=name)
+
+
+def test_every_picture_is_told_when_it_is_done(photos, model):
+    told = []
+    evaluate(model, photos, told=lambda done, total: told.append((done, total)))
+    assert told == [(1, 3), (2, 3), (3, 3)]

@@ -66,6 +66,9 @@ def test_a_change_can_add_a_section():
         ("train.schedule=step", "train.schedule needs to be 'halve' or 'cosine', got 'step'"),
         ("train.steps", "a change is written section.key=value, got 'train.steps'"),
         ("train.steps=[", "not valid YAML"),
+        ("train.steps.x=3", "steps is a value, not a section, in 'train.steps.x=3'"),
+        ("prune.size=[-1,3]", "prune.size.0 needs to be greater than or equal to 1, got -1"),
+        ("prune.budget=2/1", "prune.budget: a share is above 0 and at most 1, got '2/1'"),
     ],
 )
 def test_faults_are_named(change, sentence):
@@ -83,7 +86,8 @@ def test_faults_are_named(change, sentence):
             "data: {photos: a}\ndata: {photos: b}",
             "a key may appear once in a section, got data twice",
         ),
-        ("- a\n- b", "a recipe is sections of keys, got list"),
+        ("", "a recipe is sections of keys, got nothing"),
+        ("- a\n- b", "a recipe is sections of keys, got a list"),
         ("data: [", "not valid YAML"),
         ("data: !!python/object/apply:os.system [echo]", "not valid YAML"),
     ],

@@ -2,7 +2,9 @@
 
 import copy
 import json
+import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from scumble.errors import CheckpointError, NetworkError, ScumbleError
 from scumble.foreign import ENDINGS, read_torch
 from scumble.methods.base import Pruning
 from scumble.methods.phases import record_of
-from scumble.models import MODELS, NetworkSpec, build, spec_of
+from scumble.models import NetworkSpec, build, spec_of
 from scumble.nn.surgery import mark, patterns
 from scumble.sealed import read_sealed, refusal, write_sealed
 from scumble.state_dicts import (
@@ -32,6 +34,8 @@ from scumble.state_dicts import (
 )
 
 ENDING = ".safetensors"
+
+_TRAINING_STATE = "scumble training state"  # how the kind of a state begins (training.state)
 
 _HALVES: dict[torch.dtype, HalfType] = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
@@ -184,17 +188,38 @@ def _true_spec(network: nn.Module, state: Mapping[str, Tensor]) -> NetworkSpec |
 def _read(path: Path) -> tuple[Mapping[str, Tensor], CheckpointInfo | None]:
     if path.suffix in ENDINGS:
         return read_torch(path), None
-    is_name = path.parent == Path() and not path.suffix and path.name.partition("-x")[0] in MODELS
-    if is_name and not path.exists():
-        raise CheckpointError(
-            f"there are no trained weights named {path}; "
-            f"scumble.build('{path}') makes the untrained network"
-        )
+    if path.parent == Path() and not path.suffix and not os.path.exists(path):
+        raise _no_such_name(path.name)
     tensors, info = read_sealed(path)
+    if info is not None and str(info.get("kind")).startswith(_TRAINING_STATE):
+        raise CheckpointError(
+            f"{path} is the state of a training run, not a network; the network of that run is "
+            f"beside it: network.safetensors or best.safetensors"
+        )
     try:
         return tensors, None if info is None else CheckpointInfo.from_json(info)
     except CheckpointError as error:
         raise refusal(f"{path}: {error}") from error
+
+
+def _no_such_name(name: str) -> CheckpointError:
+    """Return the error for a name that is neither a file nor a network of the zoo."""
+    known = scumble.zoo.names()
+    zoo = f"the zoo ({', '.join(known)})" if known else "the zoo"
+    try:
+        spec = str(NetworkSpec.parse(name))
+    except ScumbleError:
+        near = get_close_matches(name.lower(), known, n=2, cutoff=0.5)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        return refusal(f"there is no file {name}, and no network of that name in {zoo}{hint}")
+    from scumble.recipe import recipe_names  # late: loading a network does not wait for pydantic
+
+    recipe = f"{spec}-short"
+    train = f"train it: scumble train {recipe}, or " if recipe in recipe_names() else ""
+    return refusal(
+        f"there are no trained weights of {name} in {zoo}; "
+        f"{train}build it untrained: scumble.build('{name}')"
+    )
 
 
 def _template(

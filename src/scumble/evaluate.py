@@ -1,6 +1,6 @@
 """Network + pictures + protocol → scores."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -13,7 +13,8 @@ from scumble.checkpoint import load
 from scumble.data.bicubic import resize
 from scumble.data.images import to_float, to_uint8
 from scumble.data.photos import Pair, Skipped, check_pairs, find_pairs, load_pair
-from scumble.errors import DataError, ImageError, NetworkError
+from scumble.devices import pick_device
+from scumble.errors import DataError, ImageError, MetricError, NetworkError
 from scumble.inspection import Inspection, inspect
 from scumble.metrics.protocols import PROTOCOLS, Protocol
 from scumble.models import spec_of
@@ -98,14 +99,33 @@ def score_each(
         halo = found
     for pair in pairs:
         try:
-            degraded, clean = load_pair(pair, protocol.scale)
-        except (ImageError, DataError) as error:
+            scores = _scores(network, pair, protocol, tile, halo)
+        except (ImageError, DataError, MetricError, NetworkError) as error:
             if strict:
                 raise
             yield PictureScore(pair.name, {}, str(error))
-            continue
+        else:
+            yield PictureScore(pair.name, scores)
+
+
+def _scores(
+    network: nn.Module, pair: Pair, protocol: Protocol, tile: int | None, halo: int
+) -> dict[str, float]:
+    """Return the scores of one picture, or raise an error that names it."""
+    degraded, clean = load_pair(pair, protocol.scale)
+    try:
         restored = restore(network, degraded, protocol.scale, tile, halo)
-        yield PictureScore(pair.name, protocol.score(restored, clean))
+    except (RuntimeError, NetworkError) as error:  # too small for a kernel, too large for memory
+        height, width = degraded.shape[1:]
+        reason = str(error).partition("\n")[0]
+        raise NetworkError(
+            f"{pair.clean}: {type(network).__name__} cannot be run on {width}x{height} pixels: "
+            f"{reason}"
+        ) from error
+    try:
+        return protocol.score(restored, clean)
+    except MetricError as error:
+        raise MetricError(f"{pair.clean}: {error}") from error
 
 
 class Bicubic(nn.Module):
@@ -174,6 +194,7 @@ def evaluate(
     device: str | None = None,
     strict: bool = False,
     lpips: Path | None = None,
+    told: Callable[[int, int], None] | None = None,
 ) -> Report:
     """Return the scores of a network on a folder of pictures.
 
@@ -182,10 +203,12 @@ def evaluate(
         data: a folder of photos, or of pairs.
         protocol: how to score; by default the one that fits the network's scale.
         tile: restore larger pictures in tiles of this side, with the same result.
-        device: ``cpu`` or ``cuda``.
+        device: ``cpu`` or ``cuda``; by default ``cuda`` where there is one.
         strict: raise at the first bad picture instead of leaving it out.
         lpips: weights by which LPIPS is scored too.
+        told: called after every picture with how many are done, and of how many.
     """
+    where = pick_device(device)
     network = None if model == "bicubic" else load(model)
     spec = None if network is None else spec_of(network)
     chosen = PROTOCOLS[protocol or f"sr-y-x{spec.arguments['scale'] if spec else 4}"]
@@ -195,9 +218,25 @@ def evaluate(
         chosen = chosen.with_lpips(lpips)
     pairs, skipped = check_pairs(find_pairs(data, chosen.scale), chosen.scale, strict=strict)
     cost = None if network is None else inspect(network)
-    running = (network or Bicubic(chosen.scale)).to(device or "cpu").eval()
-    scores = tuple(score_each(running, pairs, chosen, tile, strict))
-    return Report(model, str(data), Evaluation(chosen, scores), tuple(skipped), cost)
+    running = (network or Bicubic(chosen.scale)).to(where).eval()
+    scores: list[PictureScore] = []
+    for score in score_each(running, pairs, chosen, tile, strict):
+        scores.append(score)
+        if told is not None:
+            told(len(scores), len(pairs))
+    report = Report(model, str(data), Evaluation(chosen, tuple(scores)), tuple(skipped), cost)
+    _refuse_nothing_scored(report)
+    return report
+
+
+def _refuse_nothing_scored(report: Report) -> None:
+    if report.evaluation.scored:
+        return
+    reasons = [skip.reason for skip in report.skipped]
+    reasons += [picture.failure or "" for picture in report.evaluation.failed]
+    raise DataError(
+        f"none of {len(reasons)} pictures in {report.data} could be scored: {reasons[0]}"
+    )
 
 
 def _line(name: str, scores: Mapping[str, float]) -> str:

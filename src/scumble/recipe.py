@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from scumble.errors import RecipeError
+from scumble.core.budget import Budget
+from scumble.errors import BudgetError, RecipeError
 from scumble.registry import unknown_name
 
 
@@ -18,6 +19,17 @@ class Section(BaseModel):
     """A part of a recipe: frozen, and strict about its keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _readable_budget(given: str | float) -> str | float:
+    try:
+        Budget.parse(given)
+    except BudgetError as error:
+        raise ValueError(str(error)) from error
+    return given
+
+
+Side = Annotated[int, Field(ge=1)]
 
 
 class NetworkSection(Section):
@@ -73,10 +85,10 @@ class PruneSection(Section):
 
     method: str = Field(default="sls", description="sls or oneshot")
     m: int = Field(default=32, ge=2, le=256, description="group size")
-    budget: str | float = Field(
+    budget: Annotated[str | float, AfterValidator(_readable_budget)] = Field(
         default="1/2", description="what may remain: 1/8, 12.5%, 13.02e9 (MACs)"
     )
-    size: tuple[int, int] = Field(
+    size: tuple[Side, Side] = Field(
         default=(180, 320), description="height, width of the budget's picture"
     )
     pad_groups: bool = Field(default=False, description="prune layers of any width")
@@ -157,13 +169,15 @@ def read_recipe(source: str | Path, changes: Sequence[str] = ()) -> Recipe:
         try:
             text = path.read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise RecipeError(f"{path} cannot be read as a recipe: {error}") from error
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise RecipeError(f"{path} cannot be read as a recipe: {reason}") from error
     else:
         text = recipe_text(str(source))
     try:
         content = _parse(text)
         if not isinstance(content, dict):
-            raise RecipeError(f"a recipe is sections of keys, got {type(content).__name__}")
+            got = "nothing" if content is None else f"a {type(content).__name__}"
+            raise RecipeError(f"a recipe is sections of keys, got {got}")
         return change_recipe(content, changes)
     except RecipeError as error:
         raise RecipeError(f"{source}: {error}") from error
@@ -205,8 +219,10 @@ def _change(content: dict[str, Any], change: str) -> None:
     if not found or not key:
         raise RecipeError(f"a change is written section.key=value, got {change!r}")
     for section in sections:
-        content[section] = dict(content.get(section) or {})
-        content = content[section]
+        inside = content.get(section) or {}
+        if not isinstance(inside, dict):
+            raise RecipeError(f"{section} is a value, not a section, in {change!r}")
+        content[section] = content = dict(inside)
     content[key] = _number_or(_parse(value))
 
 
@@ -228,6 +244,8 @@ def _sentence(place: tuple[int | str, ...], error: Mapping[str, Any]) -> str:
         return f"no key named {name}; {hint}"
     if error["type"] == "missing":
         return f"{name} is needed, and not given"
+    if error["type"] == "value_error":
+        return f"{name}: {error['msg'].removeprefix('Value error, ')}"
     reason = error["msg"].removeprefix("Input ").replace("should", "needs to")
     return f"{name} {reason}, got {error['input']!r}"
 

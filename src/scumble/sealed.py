@@ -18,6 +18,7 @@ from scumble.files import atomic_write
 _SEAL = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _UNSEALED = "0" * 64
 _HEADER_LENGTH = 8
+_LONGEST_HEADER = 100_000_000  # what safetensors itself reads at most
 
 _LONGEST = 1000  # letters of an error
 
@@ -41,6 +42,8 @@ def write_sealed(path: Path, tensors: Mapping[str, Tensor], info: Mapping[str, A
 def read_sealed(path: Path) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
     """Return the tensors of a file and their explanation, which a foreign file lacks."""
     content = read_bytes(path)
+    if not _begins_like_one(content):
+        raise refusal(f"{path} is not a safetensors file")
     try:
         tensors = safetensors.torch.load(content)
     except (SafetensorError, ValueError, KeyError, RuntimeError, OverflowError) as error:
@@ -97,6 +100,12 @@ def _in_order(content: bytes) -> bytes:
     written += b" " * (-len(written) % _HEADER_LENGTH)
     data = content[_HEADER_LENGTH + len(_header(content)) :]
     return len(written).to_bytes(_HEADER_LENGTH, "little") + written + data
+
+
+def _begins_like_one(content: bytes) -> bool:
+    """Return whether a file begins like safetensors: a length that is possible, then JSON."""
+    length = int.from_bytes(content[:_HEADER_LENGTH], "little")
+    return length <= _LONGEST_HEADER and content[_HEADER_LENGTH:].startswith(b"{")
 
 
 def _header(content: bytes) -> bytes:

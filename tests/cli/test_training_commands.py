@@ -1,4 +1,5 @@
 import json
+import re
 
 from scumble import read_info
 from tests.cli.test_command_line import run
@@ -77,6 +78,38 @@ def test_evaluate_tells_a_partial_failure_by_its_exit_code(tmp_path):
     assert "mean of 2" in done.stdout
     assert "bad.png" in done.stdout
     assert (
-        "photos need a folder"
+        f"there is no folder {tmp_path / 'none'}"
         in run("evaluate", "-n", "bicubic", "--data", str(tmp_path / "none"), expect=2).stderr
     )
+
+
+def test_evaluate_without_any_usable_picture_or_device_is_wrong_use(tmp_path):
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    arguments = ("evaluate", "-n", "bicubic", "--data", str(tmp_path))
+    done = run(*arguments, expect=2)
+    assert f"scumble: none of 1 pictures in {tmp_path} could be scored: " in done.stderr
+    assert "bad.png" in done.stderr
+    assert not done.stdout
+    assert "got 'tpu'" in run(*arguments, "--device", "tpu", expect=2).stderr
+
+
+def test_evaluate_shows_no_bar_where_there_is_no_terminal(tmp_path):
+    photos = make_photos(tmp_path / "photos", count=1)
+    done = run("evaluate", "-n", "bicubic", "--data", str(photos), "--protocol", "sr-y-x2")
+    assert not done.stderr
+
+
+def test_names_that_are_no_file_lead_to_the_zoo(tmp_path):
+    wrong = run("evaluate", "-n", "crn-x4", "--data", str(tmp_path), expect=2)
+    assert "there is no file crn-x4, and no network of that name in the zoo" in wrong.stderr
+    assert "did you mean carn-x4?" in wrong.stderr
+
+
+def test_zoo_tells_how_large_the_files_are():
+    assert re.match(r"carn-x4, \d+\.\d MB: ", run("zoo").stdout)
+
+
+def test_groups_that_fit_no_layer_are_refused_in_words_of_the_command_line():
+    wrong = run("inspect", "carn", "--pattern", "3:100", expect=2).stderr
+    assert "found none; choose a smaller m, or pad the groups (pad_groups)" in wrong
+    assert "where=" not in wrong

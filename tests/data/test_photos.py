@@ -64,11 +64,18 @@ def test_the_folder_of_a_benchmark_itself_holds_plain_photos(tmp_path):
 
 
 def test_folders_without_photos_are_refused(tmp_path):
-    with refused(f"photos need a folder, {tmp_path / 'none'} is none"):
+    with refused(f"there is no folder {tmp_path / 'none'}; name the folder of your photos"):
         find_pairs(tmp_path / "none", 4)
     endings = ".png, .jpg, .jpeg, .webp, .tif, .tiff, .bmp"
     with refused(f"{tmp_path} holds no photos; they end in {endings}"):
         find_pairs(tmp_path, 4)
+
+
+def test_a_file_in_place_of_a_folder_is_called_a_file(tmp_path):
+    file = tmp_path / "photo.png"
+    file.write_bytes(b"")
+    with refused(f"{file} is a file, photos need a folder; name the one that holds them"):
+        find_pairs(file, 4)
 
 
 def test_missing_partners_are_named(tmp_path):
@@ -261,7 +268,7 @@ def test_no_share_means_no_validation(many):
 def test_shares_that_leave_nothing_are_refused(many):
     with refused(
         "a share of 0.001 for validation leaves none of 5 photos for validation; "
-        "take another share or seed, or more photos"
+        "take another share (data.validation; 0 for none), or more photos"
     ):
         split(many[:5], 0.001, 0)
     with pytest.raises(DataError, match="leaves none of 5 photos for training"):

@@ -61,7 +61,7 @@ def test_oneshot_fine_tunes_under_its_mask(photos, tmp_path):
 
 def test_a_budget_that_was_not_met_is_said_at_the_end(photos, tmp_path):
     recipe = small_recipe(photos, {**PRUNE, "scores_lr": 1e-6}, steps=6)
-    with pytest.raises(BudgetError, match=r"after 6 steps 1.0000 of .* raise prune.pressure"):
+    with pytest.raises(BudgetError, match=r"after 6 steps 1.0000 of .* in another folder: longer"):
         finish(recipe, tmp_path / "run")
     assert (tmp_path / "run" / STATE).exists()
 
@@ -239,3 +239,61 @@ def test_tensorboard_gets_what_the_log_gets(photos, tmp_path):
     assert {"loss", "lr", "kept", "gmacs", "pressure"} <= set(board.Tags()["scalars"])
     assert board.Scalars("loss")[0].step == logged["step"] == 4
     assert board.Scalars("loss")[0].value == pytest.approx(logged["loss"])
+
+
+def test_two_runs_in_one_folder_are_refused(photos, tmp_path):
+    first = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+    second = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+    events = first.events()
+    next(events)
+    with pytest.raises(TrainingError, match="another process is training in"):
+        next(second.events())
+    events.close()
+    assert next(second.events()).step == 4
+
+
+def test_other_photos_are_noticed(photos, tmp_path):
+    finish(small_recipe(photos, steps=5), tmp_path / "run")
+    (photos / "photo0.png").rename(photos / "renamed.png")
+    with pytest.raises(TrainingError, match="belongs to a run on other photos"):
+        TrainingRun(small_recipe(photos, steps=5), tmp_path / "run", device="cpu")
+
+
+def test_halves_of_files_that_a_kill_left_are_swept_away(photos, tmp_path):
+    run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+    (tmp_path / "run" / f".{STATE}.abc").write_bytes(b"half")
+    (tmp_path / "run" / "mine.txt").write_text("kept")
+    next(run.events())
+    names = {entry.name for entry in (tmp_path / "run").iterdir()}
+    assert names == {".lock", "log.jsonl", "mine.txt", "recipe.yaml"}
+
+
+def test_a_run_that_cannot_start_leaves_nothing(tmp_path):
+    with pytest.raises(DataError):
+        TrainingRun(small_recipe(tmp_path / "nowhere"), tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_log_that_cannot_be_written_is_said(photos, tmp_path):
+    run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+    (tmp_path / "run" / "log.jsonl").mkdir()
+    with pytest.raises(TrainingError, match=r"log.jsonl could not be written: Is a directory"):
+        next(run.events())
+
+
+def test_a_missing_start_says_how_to_give_one(photos, tmp_path):
+    recipe = small_recipe(photos)
+    network = recipe.network.model_copy(update={"start": "none.safetensors"})
+    recipe = recipe.model_copy(update={"network": network})
+    with pytest.raises(RecipeError, match=r"network.start: .* --set network.start=FILE"):
+        TrainingRun(recipe, tmp_path / "run", device="cpu")
+
+
+def test_many_bad_photos_are_named_up_to_a_point(photos, tmp_path, caplog):
+    for index in range(15):
+        (photos / f"bad{index:02}.png").write_bytes(b"no picture")
+    run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+    assert len(run.prepared.left_out) == 15
+    assert "bad09.png" in caplog.text
+    assert "bad10.png" not in caplog.text
+    assert "5 more photos" in caplog.text

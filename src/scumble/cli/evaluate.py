@@ -1,6 +1,9 @@
 """``scumble evaluate``: score a network on pictures."""
 
 import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +35,22 @@ def evaluate(
     """Score a network on a folder of pictures."""
     from scumble.evaluate import evaluate as score
 
-    report = score(model, data, protocol, tile, device, strict, lpips)
+    with _bar() as told:
+        report = score(model, data, protocol, tile, device, strict, lpips, told)
     typer.echo(json.dumps(report.to_json(), indent=2) if as_json else str(report))
     if report.failed:
         raise typer.Exit(SOME_FAILED)
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal while pictures are scored; give what moves it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    quiet = not sys.stderr.isatty()
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=quiet) as bar:
+        task = bar.add_task("scoring", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

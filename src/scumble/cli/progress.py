@@ -10,6 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from scumble.training.run import BEST, FINAL, Event, TrainingRun
 
+# As a shell reports a program that was stopped by Ctrl-C.
+STOPPED = 130
+SOME_FAILED = 1
+
 
 def watch(run: TrainingRun) -> None:
     """Run to the end and show it; Ctrl-C saves and ends it, so that it can go on later."""
@@ -17,7 +21,7 @@ def watch(run: TrainingRun) -> None:
     if run.done and (run.folder / FINAL).exists():
         typer.echo(f"{run.folder} is done: {run.folder / FINAL}")
         return
-    if run.progress.step and show:
+    if run.progress.step and show and not run.done:
         typer.echo(f"going on after step {run.progress.step}")
     _stop_gently(run)
     columns = (
@@ -36,6 +40,11 @@ def watch(run: TrainingRun) -> None:
             bar.update(task, completed=last.step, description=describe(last, psnr))
     if show:
         typer.echo(_summary(run, last))
+    if not run.done:
+        raise typer.Exit(STOPPED)
+    if run.prepared.left_out:
+        typer.echo(f"{len(run.prepared.left_out)} photos were left out", err=True)
+        raise typer.Exit(SOME_FAILED)
 
 
 def describe(event: Event, psnr: float | None) -> str:

@@ -17,7 +17,7 @@ def prune(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the run.")],
     method: Annotated[str, typer.Option(help="sls or oneshot.")] = "sls",
     budget: Annotated[str, typer.Option(help="What may remain: 1/8, 12.5%, 13.02e9.")] = "1/8",
-    m: Annotated[int, typer.Option("-m", help="Group size.")] = 32,
+    m: Annotated[int, typer.Option("-m", "--group", help="Group size.")] = 32,
     steps: Annotated[int, typer.Option(help="Training steps.")] = 60_000,
     changes: ChangesOption = [],  # noqa: B006 (typer's own way to say: none given)
     device: DeviceOption = None,

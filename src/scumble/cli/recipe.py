@@ -45,5 +45,8 @@ def check(
 ) -> None:
     """Check a recipe, and print it with every default written out."""
     from scumble.recipe import read_recipe
+    from scumble.training.prepare import check_recipe
 
-    typer.echo(read_recipe(source, changes).to_yaml(), nl=False)
+    checked = read_recipe(source, changes)
+    check_recipe(checked)
+    typer.echo(checked.to_yaml(), nl=False)

@@ -9,7 +9,10 @@ from scumble.cli.options import ChangesOption, DeviceOption
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A recipe file, or the name of one of ours.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(metavar="RECIPE|FILE", help="A recipe file, or the name of one of ours."),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the run.")],
     changes: ChangesOption = [],  # noqa: B006 (typer's own way to say: none given)
     device: DeviceOption = None,

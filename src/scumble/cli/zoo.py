@@ -16,7 +16,9 @@ def zoo(as_json: JsonOption = False) -> None:
         typer.echo(json.dumps(known, indent=2))
         return
     for name, entry in known.items():
-        typer.echo(f"{name}: {entry['trained']}\n  trained on {entry['data']} ({entry['licence']})")
+        megabytes = scumble.zoo.find(name).stat().st_size / 1e6
+        typer.echo(f"{name}, {megabytes:.1f} MB: {entry['trained']}")
+        typer.echo(f"  trained on {entry['data']} ({entry['licence']})")
         for protocol, scores in entry["results"].items():
             told = "  ".join(f"{data} {psnr:.2f}" for data, psnr in scores.items())
             typer.echo(f"  {protocol}: {told}")

@@ -63,10 +63,12 @@ class Budget:
 def _number(given: str | float) -> float | None:
     if isinstance(given, str):
         share = _SHARE.fullmatch(given)
-        if share is not None and share[3] is not None:
-            return float(share[3]) / 100 if float(share[3]) <= 100 else None
         if share is not None:
-            return int(share[1]) / int(share[2]) if 0 < int(share[1]) <= int(share[2]) else None
+            percent = share[3] is not None
+            part, whole = (float(share[3]), 100) if percent else (int(share[1]), int(share[2]))
+            if not 0 < part <= whole:
+                raise BudgetError(f"a share is above 0 and at most 1, got {given!r}")
+            return part / whole
     try:
         return float(given)
     except (TypeError, ValueError):

@@ -33,8 +33,10 @@ def find_pairs(folder: str | Path, scale: int) -> list[Pair]:
     """
     check_scale(scale)
     folder = Path(folder)
+    if not folder.exists():
+        raise DataError(f"there is no folder {folder}; name the folder of your photos")
     if not folder.is_dir():
-        raise DataError(f"photos need a folder, {folder} is none")
+        raise DataError(f"{folder} is a file, photos need a folder; name the one that holds them")
     inside = {entry.name for entry in folder.iterdir() if entry.is_dir()}
     possible = sorted({part for name in inside for part in _layouts_with(name)})
     whole = [(clean, degraded) for clean, degraded in possible if {clean, degraded} <= inside]

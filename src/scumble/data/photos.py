@@ -76,7 +76,7 @@ def split(pairs: Sequence[Pair], share: float, seed: int) -> tuple[list[Pair], l
         empty = "validation" if train else "training"
         raise DataError(
             f"a share of {share} for validation leaves none of {len(pairs)} photos for {empty}; "
-            f"take another share or seed, or more photos"
+            f"take another share (data.validation; 0 for none), or more photos"
         )
     return train, validation
 

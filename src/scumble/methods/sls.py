@@ -231,7 +231,13 @@ class SLSPruning(GatedPruning):
     def _target(self, cost: NetworkCost, least: int) -> float:
         """Return the budget as a share of the prunable MACs, if patterns can meet it."""
         budget = Budget.parse(self.method.budget)
-        target = budget.target(self.dense, cost.paper_macs - self.dense) / self.dense
+        rest = cost.paper_macs - self.dense
+        target = budget.target(self.dense, rest) / self.dense
+        if target <= 0:
+            raise BudgetError(
+                f"budget {budget} is not above the {rest / 1e9:.6g} GMACs of the layers that stay "
+                f"dense anyway; give more MACs, or a share such as 1/8"
+            )
         if not least / self.dense <= target:
             raise BudgetError(
                 f"budget {budget} leaves {target:.4f} of the prunable MACs, "

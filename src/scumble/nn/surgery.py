@@ -52,7 +52,7 @@ def choose(
         raise PatternError(
             f"pruning in groups of {m} needs a convolution with input channels divisible by {m} "
             f"and more than {PICTURE_CHANNELS} outputs, found none; choose a smaller m, "
-            f"name layers with where=, or pad their groups"
+            f"or pad the groups (pad_groups)"
         )
     return chosen
 

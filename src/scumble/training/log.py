@@ -20,8 +20,11 @@ class Log:
 
     def write(self, event: Mapping[str, Any]) -> None:
         """Add one event."""
-        with self.path.open("a") as file:
-            file.write(json.dumps(event) + "\n")
+        try:
+            with self.path.open("a") as file:
+                file.write(json.dumps(event) + "\n")
+        except OSError as error:
+            raise TrainingError(f"{self.path} could not be written: {error.strerror}") from error
         if self.board is not None:
             for name, value in event.items():
                 if isinstance(value, int | float) and name != "step":
@@ -32,9 +35,12 @@ class Log:
         """Drop what was written after ``step``: a run that was killed repeats it."""
         if not self.path.exists():
             return
-        kept = [event for event in self.read() if event["step"] <= step]
-        with atomic_write(self.path) as file:
-            file.write("".join(json.dumps(event) + "\n" for event in kept).encode())
+        try:
+            kept = [event for event in self.read() if event["step"] <= step]
+            with atomic_write(self.path) as file:
+                file.write("".join(json.dumps(event) + "\n" for event in kept).encode())
+        except OSError as error:
+            raise TrainingError(f"{self.path} could not be written: {error.strerror}") from error
 
     def read(self) -> list[dict[str, Any]]:
         """Return all events; a last line that was cut short by a kill is left out."""

@@ -1,5 +1,7 @@
 """From a recipe to everything that a run uses."""
 
+import hashlib
+import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +18,9 @@ from scumble.core.budget import Budget
 from scumble.core.pattern import Pattern
 from scumble.data.crops import CropPlan
 from scumble.data.loaders import Loader, ResidentLoader, Share, ThreadedLoader
-from scumble.data.photos import check_pairs, find_pairs, load_pair, split
+from scumble.data.photos import Skipped, check_pairs, find_pairs, load_pair, split
 from scumble.data.store import PictureStore
-from scumble.errors import DataError, RecipeError
+from scumble.errors import CheckpointError, DataError, RecipeError
 from scumble.evaluate import restore
 from scumble.methods import METHODS, SLS, Method, OneShot, Pruning, sparsify
 from scumble.metrics.protocols import PROTOCOLS, Protocol
@@ -37,6 +39,9 @@ logger = logging.getLogger(__name__)
 # The same photos are held out in every run, whatever its seed: runs can be compared.
 SPLIT_SEED = 0
 
+# Photos that cannot be used are named up to this many.
+MOST_TOLD = 10
+
 PRECISION = {"fp32": None, "bf16": torch.bfloat16}
 
 
@@ -49,7 +54,9 @@ class Prepared:
     validation: Sequence[tuple[Tensor, Tensor]]  # middles of the validation photos
     protocol: Protocol
     log: Log
-    dense_macs: tuple[int, int] = (0, 0)  # of the prunable layers, and of the whole network
+    dense_macs: tuple[int, int]  # of the prunable layers, and of the whole network
+    photos: str  # a digest of the names and sizes of the training photos
+    left_out: Sequence[Skipped]  # photos that could not be used
 
     def gmacs(self, kept: float) -> float:
         """Return the cost of the whole network with that share of the prunable MACs kept."""
@@ -85,7 +92,7 @@ def prepare(recipe: Recipe, team: Team, folder: Path) -> Prepared:
     if recipe.prune is not None:
         network, macs = _sparse(network, recipe.prune)
     network = network.to(team.device).to(memory_format=torch.channels_last)  # pyright: ignore
-    store, validation = _photos(recipe, scale, folder)
+    store, validation, left_out = _photos(recipe, scale, folder)
     plan = CropPlan(store.sizes, recipe.data.patch, train.seed)
     share = Share(plan, recipe.data.patch, scale, train.batch, team.rank, team.size)
     if team.device.type == "cuda":
@@ -102,7 +109,9 @@ def prepare(recipe: Recipe, team: Team, folder: Path) -> Prepared:
         ema=Ema(network, train.ema) if train.ema else None,
     )
     log = Log(folder, tensorboard=recipe.watch.tensorboard and team.rank == 0)
-    return Prepared(step, loader, validation, PROTOCOLS[f"sr-y-x{scale}"], log, macs)
+    return Prepared(
+        step, loader, validation, PROTOCOLS[f"sr-y-x{scale}"], log, macs, _digest(store), left_out
+    )
 
 
 def starting_network(spec: NetworkSpec, start: str | None) -> nn.Module:
@@ -110,12 +119,24 @@ def starting_network(spec: NetworkSpec, start: str | None) -> nn.Module:
     if start is None:
         return spec.build()
     foreign = not start.endswith(".safetensors") and start not in scumble.zoo.names()
-    network = load(start, spec.build() if foreign else None)
+    try:
+        network = load(start, spec.build() if foreign else None)
+    except CheckpointError as error:
+        raise RecipeError(
+            f"network.start: {error}; give a trained network by --set network.start=FILE"
+        ) from error
     if spec_of(network) != spec:
         raise RecipeError(
-            f"network.start needs to be a {spec}, but {start} is a {spec_of(network)}"
+            f"network.start needs to hold {spec}, but {start} holds {spec_of(network)}"
         )
     return network
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse a recipe whose names or budget cannot work, without looking at files."""
+    NetworkSpec.of(recipe.network.name, **recipe.network.arguments)
+    if recipe.prune is not None:
+        make_method(recipe.prune)
 
 
 def make_method(section: PruneSection) -> Method:
@@ -185,22 +206,31 @@ def _scores(network: nn.Module) -> list[nn.Parameter]:
 
 def _photos(
     recipe: Recipe, scale: int, folder: Path
-) -> tuple[PictureStore, list[tuple[Tensor, Tensor]]]:
-    """Return the training photos and the middles of the validation photos."""
+) -> tuple[PictureStore, list[tuple[Tensor, Tensor]], list[Skipped]]:
+    """Return the training photos, the middles of the validation photos, and what was left out."""
     data = recipe.data
     found = find_pairs(Path(data.photos), scale)
     good, skipped = check_pairs(found, scale, data.patch, data.strict)
-    for skip in skipped:
-        logger.warning("skipped %s: %s", skip.path, skip.reason)
     if not good:
-        raise DataError(f"{data.photos} has {len(found)} photos, and none of them can be used")
+        reason = f"; the first: {skipped[0].reason}" if skipped else ""
+        raise DataError(f"none of {len(found)} photos in {data.photos} can be used{reason}")
+    for skip in skipped[:MOST_TOLD]:
+        logger.warning("left out: %s", skip.reason)
+    if len(skipped) > MOST_TOLD:
+        logger.warning("left out: %d more photos", len(skipped) - MOST_TOLD)
     training, held_out = split(good, data.validation, SPLIT_SEED)
     if not training:
         raise DataError(f"{data.photos} leaves no photo to train on beside the validation")
     limit = int(data.memory_gb * 2**30)
     store = PictureStore(training, scale, limit, folder / "cache", strict=data.strict)
     middles = (_middle(*load_pair(pair, scale), recipe.watch.crop, scale) for pair in held_out)
-    return store, list(middles)
+    return store, list(middles), [*skipped, *store.skipped]
+
+
+def _digest(store: PictureStore) -> str:
+    """Return what changes when a photo comes, goes or gets another size."""
+    told = [(pair.name, *size) for pair, size in zip(store.pairs, store.sizes, strict=True)]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def _middle(degraded: Tensor, clean: Tensor, side: int, scale: int) -> tuple[Tensor, Tensor]:

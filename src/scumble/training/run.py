@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -14,13 +15,16 @@ from scumble.errors import BudgetError, TrainingError
 from scumble.files import atomic_write
 from scumble.methods import Pruning, finalize
 from scumble.recipe import Recipe
+from scumble.training.lock import alone_in
+from scumble.training.log import FILE as LOG
 from scumble.training.prepare import Prepared, prepare
 from scumble.training.schedule import learning_rate
-from scumble.training.state import Progress, load_state, save_state
+from scumble.training.state import Origin, Progress, read_state, restore_state, save_state
 from scumble.training.step import CapturedStep, TrainStep
 from scumble.training.team import Team, gather_team
 
 STATE, BEST, FINAL = "state.safetensors", "best.safetensors", "network.safetensors"
+RECIPE = "recipe.yaml"
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,17 @@ class TrainingRun:
         self.plain_recipe = recipe.model_dump(mode="json")
         self.stopping = False
         self._open_folder()
-        self.prepared: Prepared = prepare(recipe, self.team, folder)
+        try:
+            state = read_state(folder / STATE, self.plain_recipe)
+            self.prepared: Prepared = prepare(recipe, self.team, folder)
+        except BaseException:
+            with suppress(OSError):
+                folder.rmdir()  # if nothing is in it: a run that cannot start leaves nothing
+            raise
+        self.origin = Origin(self.plain_recipe, self.prepared.photos)
         self.progress = Progress()
-        if (folder / STATE).exists():
-            self.progress = load_state(folder / STATE, self.step, self.plain_recipe)
+        if state is not None:
+            self.progress = restore_state(folder / STATE, state, self.step, self.origin)
         if self.team.rank == 0:
             self._write_recipe()
             self.prepared.log.cut(self.progress.step)
@@ -75,6 +86,11 @@ class TrainingRun:
 
     def events(self) -> Iterator[Event]:
         """Train to the end, and tell about it every ``log_every`` steps."""
+        with alone_in(self.folder) if self.team.rank == 0 else nullcontext():
+            self._sweep()
+            yield from self._train()
+
+    def _train(self) -> Iterator[Event]:
         watch, steps = self.recipe.watch, self.recipe.train.steps
         start = time.perf_counter()
         total = torch.zeros((), device=self.team.device)
@@ -149,8 +165,8 @@ class TrainingRun:
         if pruning is not None and not pruning.reached:
             raise BudgetError(
                 f"after {self.progress.step} steps {pruning.kept:.4f} of the prunable MACs are "
-                f"kept, {pruning.target:.4f} may be; train longer, raise prune.pressure or "
-                f"prune.growth, or look more often (prune.look_every)"
+                f"kept, {pruning.target:.4f} may be; train again in another folder: longer, "
+                f"or with more prune.pressure or prune.growth, or a smaller prune.look_every"
             )
         psnr = self.prepared.score(self.prepared.averaged()) if self.prepared.validation else None
         self._save_network(self.folder / FINAL, psnr)
@@ -170,7 +186,7 @@ class TrainingRun:
 
     def _save_state(self) -> None:
         if self.team.rank == 0:
-            save_state(self.folder / STATE, self.step, self.progress, self.plain_recipe)
+            save_state(self.folder / STATE, self.step, self.progress, self.origin)
         self.team.wait()
 
     def _event(self, loss: float, psnr: float | None, seconds: float) -> Event:
@@ -193,6 +209,13 @@ class TrainingRun:
         if self.team.rank == 0:
             self.prepared.log.write(asdict(event))
 
+    def _sweep(self) -> None:
+        """Remove halves of files that a kill left behind."""
+        if self.team.rank == 0:
+            for name in (STATE, BEST, FINAL, RECIPE, LOG):
+                for half in self.folder.glob(f".{name}.*"):
+                    half.unlink(missing_ok=True)
+
     def _open_folder(self) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -201,7 +224,7 @@ class TrainingRun:
 
     def _write_recipe(self) -> None:
         try:
-            with atomic_write(self.folder / "recipe.yaml") as file:
+            with atomic_write(self.folder / RECIPE) as file:
                 file.write(self.recipe.to_yaml().encode())
         except OSError as error:
             raise TrainingError(f"{self.folder} cannot hold a run: {error.strerror}") from error

@@ -28,6 +28,11 @@ def pruning_recipe(
             f"{network} holds a network that is not ours, which only Python can prune: "
             f"scumble.sparsify"
         )
+    if read_info(network).patterns:
+        raise CheckpointError(
+            f"{network} is pruned already, and pruning starts from a dense network; "
+            f"give the one that it came from"
+        )
     pace = min(1.0, steps / FULL_SCHEDULE)
     content: dict[str, Any] = {
         "network": {"name": str(spec), "start": network, "arguments": spec.other_arguments},

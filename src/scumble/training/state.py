@@ -1,6 +1,6 @@
 """Everything a stopped run needs to go on as if it had not been stopped."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from scumble.training.step import TrainStep
 
 FORMAT = "scumble training state 1"
 
+State = tuple[dict[str, Tensor], dict[str, Any]]  # tensors, and what the file says of them
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -22,7 +24,15 @@ class Progress:
     best: float | None = None  # highest validation score of a network that met its budget
 
 
-def save_state(path: Path, step: TrainStep, progress: Progress, recipe: dict[str, Any]) -> None:
+@dataclass(frozen=True)
+class Origin:
+    """What a run is made from; it goes on only with the same."""
+
+    recipe: dict[str, Any]
+    photos: str  # a digest of the names and sizes of its photos
+
+
+def save_state(path: Path, step: TrainStep, progress: Progress, origin: Origin) -> None:
     """Write the state of a run, whole or not at all."""
     tensors = {f"network/{key}": value for key, value in step.network.state_dict().items()}
     for index, state in step.optimizer.state_dict()["state"].items():
@@ -32,20 +42,35 @@ def save_state(path: Path, step: TrainStep, progress: Progress, recipe: dict[str
     tensors["random/cpu"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["random/cuda"] = torch.cuda.get_rng_state()
-    info = {"kind": FORMAT, "step": progress.step, "best": progress.best, "recipe": recipe}
-    write_sealed(path, tensors, info)
+    write_sealed(path, tensors, {"kind": FORMAT, **asdict(progress), **asdict(origin)})
 
 
-def load_state(path: Path, step: TrainStep, recipe: dict[str, Any]) -> Progress:
-    """Bring a run to where ``save_state`` was called."""
-    tensors, info = read_sealed(path)
+def read_state(path: Path, recipe: dict[str, Any]) -> State | None:
+    """Return the state of a run by this recipe; None if it has none yet."""
+    if not path.exists():
+        return None
+    try:
+        tensors, info = read_sealed(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}; remove it to begin the run again") from error
     if info is None or info.get("kind") != FORMAT:
-        raise CheckpointError(f"{path} is not the state of a training run")
+        raise CheckpointError(f"{path} is not the state of a training run; remove it, or move it")
     if info["recipe"] != recipe:
         changed = ", ".join(_changed(info["recipe"], recipe))
         raise TrainingError(
             f"{path} belongs to a run of another recipe ({changed}); "
             f"give another folder, or the same recipe"
+        )
+    return tensors, info
+
+
+def restore_state(path: Path, state: State, step: TrainStep, origin: Origin) -> Progress:
+    """Bring a run to where ``save_state`` was called."""
+    tensors, info = state
+    if info["photos"] != origin.photos:
+        raise TrainingError(
+            f"{path} belongs to a run on other photos; give it the photos that it began with, "
+            f"or another folder"
         )
     step.network.load_state_dict(_part(tensors, "network"))
     states: dict[int, dict[str, Tensor]] = {}

@@ -3,9 +3,9 @@
 import os
 from typing import Any
 
-import torch
 from torch import nn
 
+from scumble.devices import pick_device
 from scumble.errors import TrainingError
 
 
@@ -16,10 +16,7 @@ class Team:
     size = 1
 
     def __init__(self, device: str | None = None) -> None:
-        best = "cuda" if torch.cuda.is_available() else "cpu"
-        self.device = torch.device(device or best)
-        if self.device.type == "cuda" and not torch.cuda.is_available():
-            raise TrainingError("training on cuda needs a CUDA device, and there is none")
+        self.device = pick_device(device)
 
     def wrap(self, network: nn.Module) -> nn.Module:
         """Return what to call in the place of ``network``, so that gradients are shared."""
