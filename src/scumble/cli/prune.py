@@ -27,5 +27,5 @@ def prune(
     from scumble.training.run import TrainingRun
     from scumble.training.shortcut import pruning_recipe
 
-    recipe = pruning_recipe(network, data, method, budget, m, steps, changes)
+    recipe = pruning_recipe(network, data, method, budget, m, steps, changes, device)
     watch(TrainingRun(recipe, output, device=device))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from scumble.checkpoint import read_info
+from scumble.devices import pick_device
 from scumble.errors import CheckpointError
 from scumble.recipe import Recipe, change_recipe
 
@@ -20,15 +21,17 @@ def pruning_recipe(
     m: int,
     steps: int,
     changes: Sequence[str] = (),
+    device: str | None = None,
 ) -> Recipe:
     """Return the recipe that prunes a trained network on a folder of photos."""
-    spec = read_info(network).network
+    info = read_info(network)
+    spec = info.network
     if spec is None:
         raise CheckpointError(
             f"{network} holds a network that is not ours, which only Python can prune: "
             f"scumble.sparsify"
         )
-    if read_info(network).patterns:
+    if info.patterns:
         raise CheckpointError(
             f"{network} is pruned already, and pruning starts from a dense network; "
             f"give the one that it came from"
@@ -42,6 +45,7 @@ def pruning_recipe(
             "lr": 2e-4,
             "schedule": "cosine",
             "ema": 0.999 if pace == 1 else 0.99,
+            "precision": "bf16" if pick_device(device).type == "cuda" else "fp32",
         },
         "prune": {
             "method": method,
