@@ -7,6 +7,7 @@ from typing import Any
 from scumble.checkpoint import read_info
 from scumble.devices import pick_device
 from scumble.errors import CheckpointError
+from scumble.models import NetworkSpec
 from scumble.recipe import Recipe, change_recipe
 
 # With fewer steps than this, everything that happens every so often happens more often.
@@ -24,18 +25,7 @@ def pruning_recipe(
     device: str | None = None,
 ) -> Recipe:
     """Return the recipe that prunes a trained network on a folder of photos."""
-    info = read_info(network)
-    spec = info.network
-    if spec is None:
-        raise CheckpointError(
-            f"{network} holds a network that is not ours, which only Python can prune: "
-            f"scumble.sparsify"
-        )
-    if info.patterns:
-        raise CheckpointError(
-            f"{network} is pruned already, and pruning starts from a dense network; "
-            f"give the one that it came from"
-        )
+    spec = _dense_spec(network)
     pace = min(1.0, steps / FULL_SCHEDULE)
     content: dict[str, Any] = {
         "network": {"name": str(spec), "start": network, "arguments": spec.other_arguments},
@@ -64,3 +54,19 @@ def pruning_recipe(
         },
     }
     return change_recipe(content, changes)
+
+
+def _dense_spec(network: str) -> NetworkSpec:
+    """Return what the file of a trained, dense network of ours holds."""
+    info = read_info(network)
+    if info.network is None:
+        raise CheckpointError(
+            f"{network} holds a network that is not ours, which only Python can prune: "
+            f"scumble.sparsify"
+        )
+    if info.patterns:
+        raise CheckpointError(
+            f"{network} is pruned already, and pruning starts from a dense network; "
+            f"give the one that it came from"
+        )
+    return info.network
