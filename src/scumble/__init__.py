@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from scumble.checkpoint import load, read_info, save
     from scumble.core.budget import Budget
     from scumble.core.pattern import Pattern
+    from scumble.engines import compile
     from scumble.errors import ScumbleError
     from scumble.inspection import inspect
     from scumble.methods import SLS, OneShot, finalize, sparsify
@@ -22,6 +23,7 @@ _HOMES = {
     "SLS": "scumble.methods",
     "ScumbleError": "scumble.errors",
     "build": "scumble.models",
+    "compile": "scumble.engines",
     "finalize": "scumble.methods",
     "inspect": "scumble.inspection",
     "load": "scumble.checkpoint",
@@ -38,6 +40,7 @@ __all__ = [
     "ScumbleError",
     "__version__",
     "build",
+    "compile",
     "finalize",
     "inspect",
     "load",

@@ -5,6 +5,7 @@
     ├── BudgetError        a budget that cannot be read or met
     ├── UnknownNameError   a name that no registry knows
     ├── NetworkError       a network that cannot be built, run or pruned
+    ├── EngineError        a network that an engine cannot run
     ├── MetricError        pictures that cannot be compared
     ├── CheckpointError    a file that cannot be read or trusted
     ├── ImageError         a picture that cannot be read, written or used
@@ -32,6 +33,10 @@ class UnknownNameError(ScumbleError):
 
 class NetworkError(ScumbleError):
     """A network that cannot be built, run or pruned."""
+
+
+class EngineError(ScumbleError):
+    """A network that an engine cannot run."""
 
 
 class CheckpointError(ScumbleError):
