@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from torch import nn
 
 from scumble.engines.base import Compiled, Engine, Job
+from scumble.engines.cpu.engine import Cpu
 from scumble.engines.reference import Reference
 from scumble.errors import EngineError
 from scumble.registry import unknown_name
 
 AUTO = "auto"
-_ALL: tuple[Engine, ...] = (Reference(),)
+_ALL: tuple[Engine, ...] = (Cpu(), Reference())
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in _ALL}
 
 # The fastest first; ``reference`` takes whatever is left.
-PREFERENCE = ("reference",)
+PREFERENCE = ("cpu", "reference")
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ channel, each with a few lines on both sides for the columns beyond the strips.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,21 +167,30 @@ class Fitting:
     def _agree(self, layer: Layer) -> Layer:
         """Bring everything that a layer reads to the strips of what it reads first."""
         if isinstance(layer.work, Rearrange | Blend | Mean):
-            lines = None
+            if not layer.operands:
+                return layer
+            source, lines = layer.source, self._lines_of(layer)
         else:
-            lines = self.of(layer.source[0].value).lines
-        if lines is None and not layer.operands:
-            return layer
-        if lines is None:
-            lines = self._shape(layer).lines
-        source = tuple(self._as(part, lines) for part in layer.source[1:])
+            first = self.of(layer.source[0].value)
+            lines = max(first.lines, self._widened(layer, first))
+            source = tuple(self._as(part, lines) for part in layer.source)
         pixels = [step.pixel for step in layer.steps if step.operand]
         operands = tuple(
             part if pixel else self._as(part, lines)
             for part, pixel in zip(layer.operands, pixels, strict=True)
         )
-        parts = (layer.source[0], *source)
-        return Layer(**{**layer.__dict__, "source": parts, "operands": operands})
+        return replace(layer, source=source, operands=operands)
+
+    def _lines_of(self, layer: Layer) -> int:
+        shape = self._shape(layer)
+        assert isinstance(shape, Shape)
+        return shape.lines
+
+    def _widened(self, layer: Layer, source: Shape) -> int:
+        """Return the lines that a result wider than its source takes."""
+        if isinstance(layer.work, Convolve):
+            return self._strips(self._size(layer, source)[1] // layer.work.shuffle)
+        return 1
 
     def _as(self, part: Part, lines: int) -> Part:
         shape = self.of(part.value)

@@ -4,6 +4,7 @@ import threading
 from functools import cache
 from typing import Protocol
 
+from scumble.engines.cpu.cache import build_key, recall, remember
 from scumble.engines.cpu.compiler import Library, to_object
 from scumble.engines.cpu.target import Target
 
@@ -35,9 +36,18 @@ class Kernels:
         with self._lock:
             found = self._known.get(kernel.name)
             if found is None:
-                self._library.add([to_object(kernel.assembly(self.target), self.target)])
+                self._library.add([self._code(kernel)])
                 found = self._known[kernel.name] = self._library.function(kernel.name)
             return found
+
+    def _code(self, kernel: Kernel) -> bytes:
+        """Return a kernel's object file, as remembered or new."""
+        name = f"code-{build_key(self.target)}/{kernel.name}.o"
+        code = recall(name)
+        if code is None:
+            code = to_object(kernel.assembly(self.target), self.target)
+            remember(name, code)
+        return code
 
 
 @cache

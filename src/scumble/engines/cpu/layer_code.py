@@ -143,6 +143,7 @@ class ConvCode(LayerCode):
         geometry: Geometry,
         kernels: Kernels,
         weights: Mapping[str, Tensor],
+        kept: lists.Entries,
         blocking: Blocking,
     ) -> None:
         super().__init__(layer, geometry, kernels)
@@ -152,13 +153,12 @@ class ConvCode(LayerCode):
         self.across = replace(
             self.out, width=self.out.width // self.shuffle, lines=self.out.lines // self.shuffle
         )
-        weight = weights[self.conv.weight].numpy()
         strided = self.conv.stride[1] > 1
         counts = [self.conv.in_channels] if strided else [part.count for part in layer.source]
         cut = lists.blocks(counts, blocking.inputs)
         rows = [self.shape(layer.source[block.part].value).row for block in cut]
         chunk = lists.chunk_size(self.conv.out_channels, blocking.outputs)
-        built = lists.build(self.conv, lists.entries(weight), cut, rows, self.source.pitch, chunk)
+        built = lists.build(self.conv, kept, cut, rows, self.source.pitch, chunk)
         self.wide, self.chunk = built.wide, chunk
         self.words = self.table(
             [

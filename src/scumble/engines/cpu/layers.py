@@ -138,10 +138,7 @@ class Lowering:
     def _lower(self, node: g.Node) -> None:
         source = self.views[node.inputs[0]]
         count = sum(part.count for part in source)
-        shrinks = isinstance(node.operation, g.GlobalMean)
-        if shrinks or (
-            not isinstance(node.operation, g.Resize) and self.one_pixel.issuperset(node.inputs)
-        ):
+        if self._shrinks(node):
             self.one_pixel.add(node.name)
         match node.operation:
             case g.Concat():
@@ -160,8 +157,8 @@ class Lowering:
                 view = self._phases(node.name, source, across, beyond)
                 self._finish_chain(node.name, Layer(node.name, PoolRows(pool), (view,)), count)
             case g.GlobalMean():
-                layer = Layer(node.name, Mean(), (self._whole(node.inputs[0]),))
-                self._finish_chain(node.name, layer, count)
+                self._add(Layer(node.name, Mean(), (self._whole(node.inputs[0]),)), count)
+                self.views[node.name] = (Part(node.name, 0, count),)
             case g.Resize() as resize:
                 self._resize(node, resize, count)
             case g.PixelShuffle(factor):
@@ -179,6 +176,18 @@ class Lowering:
             case _:
                 self._pointwise(node, count)
 
+    def _shrinks(self, node: g.Node) -> bool:
+        """Return whether a result is one pixel for pictures of any size."""
+        match node.operation:
+            case g.GlobalMean():
+                return True
+            case g.Resize(factor=None):
+                return node.inputs[1] in self.one_pixel
+            case g.Resize() | g.PixelShuffle():
+                return False
+            case _:
+                return self.one_pixel.issuperset(node.inputs)
+
     def _moving(self, node: g.Node, weight: Tensor, stride: int = 1) -> g.Conv:
         """Return a convolution without arithmetic: each number times one."""
         self.made[node.name] = weight
@@ -191,6 +200,8 @@ class Lowering:
         first, *_ = names = list(node.inputs)
         if len(names) == 2 and first in self.one_pixel and names[1] not in self.one_pixel:
             first = names[1]
+        for name in names:
+            self._whole(name)
         start = Layer(node.name, Copy(), (self._whole(first),))
         joined = self._join(start, node, first)
         if joined is None:
@@ -199,7 +210,7 @@ class Lowering:
 
     def _resize(self, node: g.Node, resize: g.Resize, count: int) -> None:
         down, factor = resize.factor or (0, 0)
-        like = node.inputs[1] if resize.factor is None else None
+        like = self.views[node.inputs[1]][0].value if resize.factor is None else None
         across = f"{node.name} across"
         wide = Rearrange(resize.kind, factor)
         self._add(Layer(across, wide, (self._whole(node.inputs[0]),), like=like), count)
@@ -221,7 +232,10 @@ class Lowering:
         return Part(split, 0, count * across[0])
 
     def _whole(self, name: str) -> Part:
-        return self._gathered(f"{name} whole", self.views[name])
+        """Return a value as one part, from now on."""
+        whole = self._gathered(f"{name} whole", self.views[name])
+        self.views[name] = (whole,)
+        return whole
 
     def _gathered(self, name: str, view: tuple[Part, ...]) -> Part:
         """Return a view as one part; several are copied together first."""

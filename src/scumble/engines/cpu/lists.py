@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,17 @@ class Entries:
     down: Longs  # rows below the first that the window covers
     across: Longs  # columns to the right of the first
     value: Floats
+    shape: tuple[int, ...]  # of the weight
+
+    @property
+    def taps(self) -> int:
+        """Return the places of the window."""
+        return self.shape[2] * self.shape[3]
+
+    @property
+    def density(self) -> float:
+        """Return the share of weights that are kept."""
+        return len(self.value) / max(1, prod(self.shape))
 
 
 @dataclass(frozen=True)
@@ -51,7 +63,9 @@ class Lists:
 def entries(weight: Floats) -> Entries:
     """Return the weights that are not zero."""
     out, channel, down, across = np.nonzero(weight)
-    return Entries(out, channel, down, across, weight[out, channel, down, across])
+    return Entries(
+        out, channel, down, across, weight[out, channel, down, across], weight.shape
+    )
 
 
 def blocks(parts: list[int], size: int) -> list[Block]:

@@ -29,7 +29,7 @@ class Placement:
         self.in_place: dict[str, str] = {}  # a value written over another one -> that one
         self.stored: dict[str, Stored] = {}
         self.arenas: list[Arena] = []
-        self._free: dict[Shape, list[tuple[Stored, float]]] = {}
+        self._free: dict[tuple[Shape, float], list[Stored]] = {}  # by shape and surroundings
         for at, group in enumerate(groups):
             self._place(at, group)
 
@@ -72,7 +72,7 @@ class Placement:
                 self._store(layer, shape, group, at)
         for name, stored in self.stored.items():
             if self.last[name] == at and name not in self.in_place.values():
-                self._free.setdefault(stored.shape, []).append((stored, 0.0))
+                self._free.setdefault((stored.shape, stored.beyond), []).append(stored)
 
     def _store(self, layer: Layer, shape: Shape, group: Group, at: int) -> None:
         beyond = layer.work.beyond if isinstance(layer.work, Rearrange) else 0.0
@@ -81,14 +81,14 @@ class Placement:
             self.stored[layer.output] = self.stored[victim]
             self.in_place[layer.output] = victim
             return
-        free = self._free.get(shape, [])
-        if free and not beyond:
-            self.stored[layer.output] = free.pop()[0]
+        free = self._free.get((shape, beyond), [])
+        if free:
+            self.stored[layer.output] = free.pop()
             return
         arena = Arena(Stored.size(shape))
         self.arenas.append(arena)
-        stored = Stored(shape, arena.address)
-        stored.surround(arena, beyond)
+        stored = Stored(shape, arena.address, beyond)
+        stored.surround(arena)
         self.stored[layer.output] = stored
 
     def _victim(self, layer: Layer, shape: Shape, group: Group, at: int) -> str | None:
@@ -104,7 +104,9 @@ class Placement:
         for name in dict.fromkeys(part.value for m in members for part in (*m.operands, *m.source)):
             if name not in self.stored or self.last[name] != at or self.first[name] == at:
                 continue
-            if self.geometry[name] != shape or name in self.in_place.values():
+            if self.stored[name].shape != shape or self.stored[name].beyond:
+                continue
+            if name in self.in_place.values():
                 continue
             if all(
                 _harmless(member, name, index, own, lags)

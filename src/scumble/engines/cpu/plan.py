@@ -1,20 +1,21 @@
 """A network made ready for one size of picture: memory, tables and lists of calls."""
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
-from torch import Tensor
 
 from scumble.engines.cpu.geometry import Fitting, Geometry, Plane
-from scumble.engines.cpu.groups import Group, group
+from scumble.engines.cpu.groups import group
 from scumble.engines.cpu.kernels import Kernels
 from scumble.engines.cpu.layer_code import (
     Blocking, ConvCode, LayerCode, MeanCode, Outside, RowCode,
 )  # fmt: skip
-from scumble.engines.cpu.layers import Convolve, Layer, Layers, Mean
+from scumble.engines.cpu.content import Content
+from scumble.engines.cpu.layers import Convolve, Layer, Layers, Mean, wanted
+from scumble.engines.cpu.machine import Machine, give_way
 from scumble.engines.cpu.memory import Arena
+from scumble.engines.cpu.lists import Entries
 from scumble.engines.cpu.placement import Placement
 from scumble.engines.cpu.program import Program
 from scumble.engines.cpu.worker_kernel import CALL_BYTES
@@ -23,31 +24,20 @@ from scumble.engines.cpu.worker_kernel import CALL_BYTES
 _COUNT_WORDS = 16
 
 
-@dataclass(frozen=True)
-class Machine:
-    """What a plan is made for."""
-
-    kernels: Kernels
-    threads: int
-    cache: int  # bytes of a core's second-level cache
-
-
 class Plan:
     """Lists of calls for one size of picture, and the memory they work in."""
 
     def __init__(
         self,
         layers: Layers,
-        weights: Mapping[str, Tensor],
+        content: Content,
         planes: Mapping[str, Plane],
         machine: Machine,
-        give_way: int,
     ) -> None:
         kernels, threads = machine.kernels, machine.threads
-        weights = {**weights, **layers.made}
         fitted, self.geometry = Fitting(layers, planes, kernels.target.lanes).run()
         self.layers = fitted
-        self.codes = [code_for(layer, self.geometry, kernels, weights) for layer in fitted]
+        self.codes = [code_for(layer, self.geometry, kernels, content) for layer in fitted]
         self.groups = group(fitted, self.geometry, machine.cache)
         self.placement = Placement(fitted, self.groups, self.geometry)
         program = Program(
@@ -57,9 +47,9 @@ class Plan:
         self.stop = ctypes.c_int64(0)
         self._counts = np.zeros(threads * _COUNT_WORDS, np.int64)
         self._outside: list[tuple[int, str, int]] = []  # word, picture, offset
-        self._write(program, give_way)
+        self._write(program)
 
-    def _write(self, program: Program, give_way: int) -> None:
+    def _write(self, program: Program) -> None:
         """Turn the lists into words with addresses."""
         words = [word for calls in program.calls for call in calls for word in call[1]]
         self._words = np.zeros(len(words) + 1, np.int64)
@@ -83,7 +73,7 @@ class Plan:
             stop = ctypes.addressof(self.stop)
             self._programs.append(
                 np.array(
-                    [len(calls), rows.ctypes.data, self._count(thread), stop, give_way], np.int64
+                    [len(calls), rows.ctypes.data, self._count(thread), stop, give_way()], np.int64
                 )
             )
 
@@ -100,6 +90,11 @@ class Plan:
             for program, scratch in zip(self._programs, self.scratch, strict=True)
         ]
 
+    def size(self, output: str) -> tuple[int, int, int]:
+        """Return channels, height and width of an output."""
+        plane = self.geometry[wanted(output)]
+        return plane.channels, plane.height, plane.width
+
     @property
     def memory(self) -> int:
         """Return the bytes of all values."""
@@ -107,24 +102,22 @@ class Plan:
 
 
 def code_for(
-    layer: Layer, geometry: Geometry, kernels: Kernels, weights: Mapping[str, Tensor]
+    layer: Layer, geometry: Geometry, kernels: Kernels, content: Content
 ) -> LayerCode:
     """Return the tables of a layer."""
     match layer.work:
-        case Convolve():
-            return ConvCode(layer, geometry, kernels, weights, blocking(layer, weights))
+        case Convolve(conv):
+            kept = content.kept(conv.weight)
+            how = blocking(kept)
+            return ConvCode(layer, geometry, kernels, content.weights, kept, how)
         case Mean():
             return MeanCode(layer, geometry, kernels)
         case _:
-            return RowCode(layer, geometry, kernels, weights)
+            return RowCode(layer, geometry, kernels, content.weights)
 
 
-def blocking(layer: Layer, weights: Mapping[str, Tensor]) -> Blocking:
+def blocking(kept: Entries) -> Blocking:
     """Return how a convolution goes through its channels."""
-    assert isinstance(layer.work, Convolve)
-    weight = weights[layer.work.conv.weight]
-    taps = weight.shape[2] * weight.shape[3]
-    density = float((weight != 0).float().mean())
-    if taps == 1:
-        return Blocking(64 if density < 0.3 else 32)
-    return Blocking(16 if density < 0.75 else 8)
+    if kept.taps == 1:
+        return Blocking(64 if kept.density < 0.3 else 32)
+    return Blocking(16 if kept.density < 0.75 else 8)

@@ -20,6 +20,10 @@ from scumble.engines.cpu.storage import Ring, Stored
 from scumble.engines.cpu.worker_kernel import Call
 
 
+# Steps of a wave for which a ring has room before its rows are moved to its start.
+SPARE = 2
+
+
 @dataclass(frozen=True)
 class Done:
     """A moment in a thread's list: so many of its calls are done."""
@@ -154,6 +158,7 @@ class WaveWriter:
         self.progress: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         self.seams: dict[tuple[int, int], tuple[int, int, int]] = {}  # address, first, stop
         self.held: dict[str, int] = {}  # rows of a ring that are written
+        self.capacity: dict[int, list[int]] = {}  # rows of every ring, by thread
         self.thread = 0
 
     def ring_bytes(self, thread: int) -> int:
@@ -174,11 +179,15 @@ class WaveWriter:
 
     def _ring_rows(self, thread: int) -> Iterator[tuple[int, Shape, int]]:
         """Yield the layers whose results are in rings, with the rows of the rings."""
+        if not self.inside:
+            return
+        if thread not in self.capacity:
+            margin = next(s.margin.rows for s in self.program.geometry.values() if isinstance(s, Shape))
+            self.capacity[thread] = ring_rows(self.wave, self.shares, thread, margin)
         for index, layer in enumerate(self.members):
             shape = self.program.geometry[layer.output]
             if layer.output in self.inside and isinstance(shape, Shape):
-                rows = ring_rows(self.wave, self.shares, thread, index, shape.margin.rows)
-                yield index, shape, rows
+                yield index, shape, self.capacity[thread][index]
 
     def write(self) -> None:
         """Write the lists of all threads, the last one first: others take its rows."""
@@ -311,17 +320,17 @@ class WaveWriter:
         self.held[name] = end + below
 
 
-def ring_rows(wave: Wave, shares: Shares, thread: int, layer: int, margin: int) -> int:
-    """Return how many rows a ring needs: all that are needed at once, and some to move seldom."""
-    most, rate = 0, wave.rate[layer]
+def ring_rows(wave: Wave, shares: Shares, thread: int, margin: int) -> list[int]:
+    """Return how many rows rings need: all that are needed at once, and some to move seldom."""
+    most = [0] * len(wave.rows)
     for event in schedule.run(wave, shares, thread):
-        if event.layer != layer:
-            continue
+        at, rate = event.layer, wave.rate[event.layer]
         match event:
             case Work(stop=stop):
-                most = max(most, stop * rate - event.keep)
+                most[at] = max(most[at], stop * rate - event.keep)
             case Seam(stop=stop):
-                most = max(most, stop - event.keep)
+                most[at] = max(most[at], stop - event.keep)
             case Bottom():
-                most = max(most, wave.rows[layer] * rate + margin - event.keep)
-    return most + margin + 2 * wave.pace[layer] * rate
+                most[at] = max(most[at], wave.rows[at] * rate + margin - event.keep)
+    spare = [SPARE * pace * rate for pace, rate in zip(wave.pace, wave.rate, strict=True)]
+    return [rows + margin + more for rows, more in zip(most, spare, strict=True)]

@@ -6,8 +6,9 @@ down as its window reaches up, so that a thread finds all it needs above in its 
 lacks below, the first rows of the next thread's share, that thread made long ago: the seam.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,13 @@ class Wave:
             )
         return tuple(found)
 
-    def readers(self, maker: int) -> Iterator[tuple[int, Link]]:
-        """Yield every reader of a layer with how it reads."""
-        for reader, links in enumerate(self.links):
-            yield from ((reader, link) for link in links if link.maker == maker)
+    @cached_property
+    def readers(self) -> tuple[tuple[tuple[int, Link], ...], ...]:
+        """Return the readers of every layer, with how they read."""
+        return tuple(
+            tuple((reader, k) for reader, links in enumerate(self.links) for k in links if k.maker == at)
+            for at in range(len(self.rows))
+        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Shares:
         """Return which rows of a result a thread takes from the next one."""
         end = self.edges[maker][thread + 1] * wave.rate[maker]
         needs = [
-            self.edges[reader][thread + 1] + link.below for reader, link in wave.readers(maker)
+            self.edges[reader][thread + 1] + link.below for reader, link in wave.readers[maker]
         ]
         total = wave.rows[maker] * wave.rate[maker]
         return end, min(max([end, *needs]), total)
@@ -189,8 +193,6 @@ class _State:
             yield Bottom(layer, self._keep(layer))
 
     def _keep(self, layer: int) -> int:
-        needed = [self.done[reader] - link.above for reader, link in self.wave.readers(layer)]
+        needed = [self.done[reader] - link.above for reader, link in self.wave.readers[layer]]
         return min(needed, default=self.ready[layer])
 
-
-Kinds = Callable[[Event], None]

@@ -14,6 +14,7 @@ class Stored:
 
     shape: Shape
     base: int  # address
+    beyond: float  # what stands above and below the picture
 
     @staticmethod
     def size(shape: Shape) -> int:
@@ -25,12 +26,12 @@ class Stored:
         inside = shape_start(self.shape)
         return self.base + (row + self.shape.margin.rows) * self.shape.row_bytes + inside
 
-    def surround(self, arena: Arena, beyond: float) -> None:
+    def surround(self, arena: Arena) -> None:
         """Fill the rows above and below the picture."""
         edge = self.shape.margin.rows * self.shape.row_bytes
         start = self.base - arena.address
         for at in (start, start + self.size(self.shape) - edge):
-            arena.bytes[at : at + edge].view(np.float32)[:] = beyond
+            arena.bytes[at : at + edge].view(np.float32)[:] = self.beyond
 
 
 @dataclass

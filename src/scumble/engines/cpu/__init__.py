@@ -1,0 +1,1 @@
+"""The CPU engine: capture, plan, generate, run."""
