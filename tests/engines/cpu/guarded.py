@@ -30,7 +30,9 @@ class GuardedArena:
         self.bytes = raw[start : start + self.size]
         self.bytes[: self.size // 4 * 4].view(np.float32)[:] = np.nan
         for page in (0, pages - 1):
-            if _library.mprotect(ctypes.c_void_p(raw.ctypes.data + page * PAGE), PAGE, _PROTECT_ALL):
+            if _library.mprotect(
+                ctypes.c_void_p(raw.ctypes.data + page * PAGE), PAGE, _PROTECT_ALL
+            ):
                 raise OSError(ctypes.get_errno(), "mprotect")
 
     @property
@@ -44,7 +46,9 @@ def guard() -> None:
     placement.Arena = plan.Arena = GuardedArena
 
     def table(self, values):
-        raw = np.ascontiguousarray(np.asarray(values, np.int64 if isinstance(values, list) else None))
+        raw = np.ascontiguousarray(
+            np.asarray(values, np.int64 if isinstance(values, list) else None)
+        )
         arena = GuardedArena(raw.nbytes, 1 if raw.dtype.itemsize == 1 else raw.dtype.itemsize)
         if len(arena.bytes) % self.line or not GuardedArena.at_end:
             arena = GuardedArena(raw.nbytes)  # lines need to be aligned
@@ -74,7 +78,12 @@ def main(examples: int, at_end: bool, trespass: bool) -> None:
         max_examples=examples, deadline=None, database=None, derandomize=True,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    @given(cases(), st.integers(1, 2), st.sampled_from(available()), st.sampled_from([1 << 14, 1 << 22]))
+    @given(
+        cases(),
+        st.integers(1, 2),
+        st.sampled_from(available()),
+        st.sampled_from([1 << 14, 1 << 22]),
+    )
     def stays_inside(case, threads, on, cache):
         assert worst(case, outputs(case, native(case, threads, cache, on))) < 1e-5
 

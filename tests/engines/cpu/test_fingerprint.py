@@ -4,7 +4,9 @@ import copy
 import enum
 import functools
 import math
+from abc import ABC
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ import scumble
 from scumble.engines.cpu.fingerprint import fingerprint
 
 FACTOR = 2
+T = TypeVar("T")
 
 
 def doubled(x):
@@ -141,13 +144,15 @@ OWN = [
     (torch.relu, torch.sigmoid),
     (F.relu, F.gelu),
     (nn.ReLU, nn.GELU),
+    (int, float),
+    (Colour, Settings),
     (torch.zeros(2), torch.ones(2)),
     (torch.zeros(2), torch.zeros(2, 1)),
     (torch.zeros(2), torch.zeros(2, dtype=torch.bfloat16)),
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), OWN, ids=str)
+@pytest.mark.parametrize(("one", "other"), OWN, ids=range(len(OWN)))
 def test_what_a_module_has_of_its_own_changes_it(one, other):
     assert fingerprint(Block(own=one)) is not None
     assert fingerprint(Block(own=one)) == fingerprint(Block(own=one))
@@ -199,6 +204,13 @@ def endless():
 )
 def test_objects_that_nobody_knows_leave_it_open(own):
     assert fingerprint(Block(own=own)) is None
+
+
+def test_ancestors_of_python_s_own_are_known():
+    class Abstract(Block, Generic[T], ABC):
+        pass
+
+    assert fingerprint(Abstract()) is not None
 
 
 def test_hooks_leave_it_open():

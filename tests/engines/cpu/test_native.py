@@ -1,5 +1,4 @@
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -265,6 +265,10 @@ LEFT = {
         lambda s, x: x.mean(1, keepdim=True),
         "aten.mean.dim takes a mean other than over height and width",
     ),
+    "the mean of pixels as numbers": (
+        lambda s, x: x.mean((2, 3)),
+        "aten.mean.dim gives something other than one picture of floats",
+    ),
     "a number of the picture, spread": (
         lambda s, x: x + x.mean() * torch.ones(1, CHANNELS, 1, 1).exp(),
         "aten.mean.default gives something other than one picture of floats; "
@@ -312,6 +316,10 @@ LEFT = {
     "a mean with a divisor": (
         lambda s, x: F.avg_pool2d(x, 2, divisor_override=3),
         "aten.avg_pool2d.default pools in a way that the graph does not know",
+    ),
+    "one and a half times the size": (
+        lambda s, x: F.interpolate(x, scale_factor=(2, 1.5)),
+        "aten.upsample_nearest2d.vec resizes by 2.0 x 1.5; the graph knows whole factors",
     ),
     "half the size": (
         lambda s, x: F.interpolate(x, scale_factor=0.5, mode="bilinear"),
@@ -367,3 +375,8 @@ def test_chance_is_thrown_anew_for_every_picture():
     assert reasons(captured) == ["aten.rand.default has no counterpart in the graph"]
     picture = torch.zeros(1, 3, 4, 4)
     assert not torch.equal(run(captured, picture), run(captured, picture))
+
+
+def test_dropout_that_never_stops_goes_on():
+    captured = capture(network(lambda s, x: F.dropout(x, 0.5, True)))
+    assert reasons(captured) == ["aten.dropout.default has no counterpart in the graph"]

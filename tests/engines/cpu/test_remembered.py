@@ -98,6 +98,16 @@ def test_weights_that_have_changed_since_are_honoured(build, tmp_path, no_fresh_
     assert_same(capture(network, tmp_path), network)
 
 
+def test_a_network_that_is_being_pruned_is_remembered(tmp_path):
+    network = scumble.build("edsr-x2", features=16, blocks=1)
+    sparse = scumble.sparsify(network, scumble.OneShot("4:16"))
+    assert not capture(sparse, tmp_path).remembered
+    shift_weights(sparse)
+    captured = capture(sparse, tmp_path)
+    assert captured.remembered
+    assert_same(captured, sparse)
+
+
 def test_patterns_that_have_changed_since_are_honoured(tmp_path, no_fresh_capture):
     network = scumble.build("edsr-x2", features=32, blocks=1)
     capture(network, tmp_path)

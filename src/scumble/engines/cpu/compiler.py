@@ -53,9 +53,11 @@ class Library:
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
     def add(self, objects: Iterable[bytes]) -> None:
+        """Load object files."""
         for code in objects:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
 
     def function(self, name: str) -> int:
+        """Return the address of a function."""
         return self._engine.get_function_address(name)

@@ -1,4 +1,4 @@
-"""Kernels that prepare a value for its readers: columns beyond the strips, rows beyond the picture."""
+"""Kernels that prepare a value for its readers: columns beyond the strips, rows beyond it."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -48,20 +48,20 @@ class SidesKernel:
         emit = Emitter(self.name, target)
         first = emit.address(Sides.FIRST)
         words = {word: emit.argument(word) for word in Sides}
-        with emit.loop(words[Sides.ROWS]) as row:
-            with emit.loop(words[Sides.CHANNELS]) as channel:
-                down = emit.times(row, words[Sides.ROW])
-                place = emit.at(first, down, emit.times(channel, words[Sides.CHANNEL]))
-                end = emit.at(place, emit.times(words[Sides.LINES], I64(emit.line)))
-                for column in range(self.width):
-                    left, right = (column + 1) * -emit.line, column * emit.line
-                    emit.write(
-                        self._shifted(emit, emit.read(emit.at(end, left)), 1), emit.at(place, left)
-                    )
-                    emit.write(
-                        self._shifted(emit, emit.read(emit.at(place, right)), -1),
-                        emit.at(end, right),
-                    )
+        rows, channels = words[Sides.ROWS], words[Sides.CHANNELS]
+        with emit.loop(rows) as row, emit.loop(channels) as channel:
+            down = emit.times(row, words[Sides.ROW])
+            place = emit.at(first, down, emit.times(channel, words[Sides.CHANNEL]))
+            end = emit.at(place, emit.times(words[Sides.LINES], I64(emit.line)))
+            for column in range(self.width):
+                left, right = (column + 1) * -emit.line, column * emit.line
+                emit.write(
+                    self._shifted(emit, emit.read(emit.at(end, left)), 1), emit.at(place, left)
+                )
+                emit.write(
+                    self._shifted(emit, emit.read(emit.at(place, right)), -1),
+                    emit.at(end, right),
+                )
         return emit.finish()
 
     @staticmethod

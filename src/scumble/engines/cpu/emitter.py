@@ -1,6 +1,6 @@
-"""A thin hand on llvmlite: typed loads, loops and vectors, for kernels that read like their loops."""
+"""A thin hand on llvmlite: typed loads, loops, vectors, for kernels that read like their loops."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -158,6 +158,13 @@ class Emitter:
         known = self.module.globals.get(name) or ir.Function(self.module, kind, name)
         self.build.call(known, [value, place, I32(FLOAT), inside])
 
+    def fetch(self, place: Value, level: int) -> None:
+        """Ask for a line that will be needed: 3 into the first-level cache, 2 into the second."""
+        name = "llvm.prefetch.p0"
+        kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
+        known = self.module.globals.get(name) or ir.Function(self.module, kind, name)
+        self.build.call(known, [place, I32(0), I32(level), I32(1)])
+
     def publish(self, value: Value, place: Value) -> None:
         """Store a word so that whoever sees it sees all stores before it."""
         store = ir.instructions.StoreAtomicInstr(self.build.block, value, place, "release", WORD)
@@ -176,7 +183,7 @@ class Emitter:
     # ---- flow
 
     @contextmanager
-    def loop(self, count: Value, step: int = 1) -> Iterator[Value]:
+    def loop(self, count: Value, step: int = 1) -> Generator[Value]:
         """Run what stands inside for 0, ``step``, ... below ``count``."""
         index = self.variable(I64, I64(0))
         head, body, after = (self.function.append_basic_block() for _ in range(3))
@@ -191,7 +198,7 @@ class Emitter:
         self.build.position_at_end(after)
 
     @contextmanager
-    def when(self, condition: Value) -> Iterator[None]:
+    def when(self, condition: Value) -> Generator[None]:
         """Run what stands inside if a condition holds."""
         with self.build.if_then(condition):
             yield

@@ -29,8 +29,8 @@ def _native(piece: Native) -> list[str]:
         size = ", ".join(f"{width}x{height}" for _, height, width in sizes)
         together = sum(len(group.layers) > 1 for group in plan.groups)
         lines.append(
-            f"    for {size}: {len(plan.groups)} groups, {together} of them of several layers row by "
-            f"row, {plan.memory / 2**20:.0f} MiB"
+            f"    for {size}: {len(plan.groups)} groups, {together} of them of several layers "
+            f"row by row, {plan.memory / 2**20:.0f} MiB"
         )
     return lines
 

@@ -166,6 +166,8 @@ def _refuse_fixed_sizes(conditions: tuple[str, ...], name: str, size: tuple[int,
     height, width = size
     others = ((2 * height, 3 * width), (height // 2, width // 4), (2 * height, 2 * width))
     try:
+        for condition in conditions:  # each by itself, so that all of them are read
+            broken([condition], height, width)
         unmet = [broken(conditions, *other) for other in others]
     except EngineError as error:
         raise _size_matters(name, str(error)) from error

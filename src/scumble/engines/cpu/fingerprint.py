@@ -1,5 +1,6 @@
 """A hash of all that decides which operators a network runs: its code and numbers, not weights."""
 
+import builtins
 import enum
 import hashlib
 import sys
@@ -117,7 +118,7 @@ class _Described:
         """Yield the code of a class and of those it derives from, up to PyTorch's own."""
         yield f"{kind.__module__}.{kind.__qualname__}"
         for ancestor in kind.__mro__:
-            if ancestor in self.seen or ancestor is object or _of_torch(ancestor):
+            if ancestor in self.seen or _told_by_version(ancestor):
                 continue
             self.seen.add(ancestor)
             made = "__dataclass_fields__" in vars(ancestor)  # its methods are, of its fields
@@ -129,7 +130,7 @@ class _Described:
 
     def _function(self, function: FunctionType) -> Iterator[str]:
         yield f"{function.__module__}.{function.__qualname__}"
-        if function in self.seen or _of_torch(function):
+        if function in self.seen or _told_by_version(function):
             return
         self.seen.add(function)
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
@@ -146,6 +147,9 @@ class _Described:
         yield from self._each(code.co_consts)
 
 
-def _of_torch(value: type | FunctionType) -> bool:
-    """Return whether something is PyTorch's own, which its version tells."""
-    return str(value.__module__).partition(".")[0] == "torch"
+def _told_by_version(value: type | FunctionType) -> bool:
+    """Return whether something is Python's or PyTorch's own."""
+    home = str(value.__module__).partition(".")[0]
+    if home == "builtins":  # or so it says: code made from text does
+        return getattr(builtins, value.__name__, None) is value
+    return home == "torch" or home in sys.stdlib_module_names

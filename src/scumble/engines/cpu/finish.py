@@ -54,10 +54,11 @@ class Finish:
         self.emit, self.steps, self.layer = emit, steps, layer
         self.first, self.operand = first, operand
         self.places: list[Value] = []
+        self.strides: list[Value] = []
         self.constants: list[tuple[Value, ...]] = []
 
     def open(self, channel: Value, row: Value, line: Value) -> None:
-        """Look up what the steps need for an output channel, at the first row and line of a tile."""
+        """Look up what the steps need for an output channel, at a tile's first row and line."""
         emit = self.emit
         self.places, self.strides, self.constants = [], [], []
         for index, step in enumerate(self.steps):

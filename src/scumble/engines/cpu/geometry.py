@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from scumble.engines.cpu.emitter import FLOAT
 from scumble.engines.cpu.layers import (
-    Blend, Convolve, Copy, Layer, Layers, Mean, Part, PoolRows, Rearrange,
+    Blend,
+    Convolve,
+    Copy,
+    Layer,
+    Layers,
+    Mean,
+    Part,
+    PoolRows,
+    Rearrange,
 )  # fmt: skip
 
 Ints = NDArray[np.int32]

@@ -1,15 +1,22 @@
-"""Which layers run together, row by row, so that what one makes the next still finds in the cache."""
+"""Which layers run together, row by row, so that the next finds in the cache what one makes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from scumble.engines.cpu.geometry import Geometry, Shape
 from scumble.engines.cpu.layers import Convolve, Copy, Layer, Rearrange
 from scumble.engines.cpu.schedule import Link, Wave
 
 # What a group may keep in a second-level cache; the rest is for weights and sums.
-CACHE_SHARE = 0.8
+CACHE_SHARE = 0.7
 PACES = (4, 2, 1)  # rows of the first layer at a time
+MOST_LAYERS = 8
+
+# Rough speeds of a core, by which groups are compared.
+_BYTES_A_SECOND = 1.2e10  # between memory and the second-level cache
+_FLOPS = 8e10
+_STEP_SECONDS = 2e-6  # to start a layer's next rows
+_LOW_TILES = {1: 1.25, 2: 1.1, 3: 1.05}  # how much longer sums take in tiles of few rows
 
 
 @dataclass(frozen=True)
@@ -67,53 +74,107 @@ def rate(layer: Layer) -> int:
     return layer.work.shuffle if isinstance(layer.work, Convolve) else 1
 
 
-def group(layers: Sequence[Layer], geometry: Geometry, cache: int) -> list[Group]:
-    """Cut the layers into groups, in order."""
-    found: list[Group] = []
-    limit = int(cache * CACHE_SHARE)
-    start = 0
-    while start < len(layers):
-        stop, pace = start + 1, PACES[0]
-        if by_rows(layers[start]):
-            while stop < len(layers) and (better := _extend(layers, geometry, start, stop, limit)):
-                stop, pace = stop + 1, better
-        else:
-            found.append(Group((start,), 0, False))
-            start = stop
-            continue
-        found.append(Group(tuple(range(start, stop)), pace, True))
-        start = stop
-    return found
+@dataclass(frozen=True)
+class Costs:
+    """What is known of layers when they are put into groups."""
 
+    layers: Sequence[Layer]
+    geometry: Geometry
+    flops: Sequence[float]  # of every layer
+    cache: int  # bytes of a core's second-level cache
 
-def _extend(
-    layers: Sequence[Layer], geometry: Geometry, start: int, stop: int, limit: int
-) -> int | None:
-    """Return the pace at which one layer more still fits; None if it had better begin anew."""
-    more, members = layers[stop], layers[start:stop]
-    made = {layer.output for layer in members}
-    if not by_rows(more) or not more.reads & made or any(l.output == more.output for l in members):
-        return None
-    if any(step.pixel for step in more.steps):
-        pixels = {
-            p.value
-            for p, s in zip(more.operands, (s for s in more.steps if s.operand), strict=True)
-            if s.pixel
+    def __post_init__(self) -> None:
+        last: dict[str, int] = {}
+        for index, layer in enumerate(self.layers):
+            last.update(dict.fromkeys(layer.reads, index))
+        object.__setattr__(self, "last", last)
+
+    last: Mapping[str, int] = field(init=False)
+
+    def size(self, name: str) -> int:
+        """Return the bytes of a value as a whole."""
+        shape = self.geometry[name]
+        return shape.height * shape.row_bytes if isinstance(shape, Shape) else 0
+
+    def seconds(self, start: int, stop: int, pace: int) -> float:
+        """Return about how long a group takes on one thread, beyond its arithmetic at best."""
+        members = self.layers[start:stop]
+        plan = wave(members, self.geometry, pace)
+        made = {layer.output for layer in members}
+        read = {name for layer in members for name in layer.reads} - made
+        kept = {name for name in made if self.last.get(name, stop) >= stop}
+        over = {
+            n
+            for n in read
+            if self.last[n] < stop and any(self.geometry[n] == self.geometry[k] for k in kept)
         }
-        if pixels & made:
-            return None
-    enlarged = any(rate(layer) > 1 for layer in members)
-    for pace in PACES:
-        if working_set([*members, more], geometry, pace) <= limit:
-            return pace
-        if not enlarged and pace < PACES[0]:
-            break
-    return PACES[-1] if enlarged else None
+        moved = sum(map(self.size, read)) + sum(map(self.size, kept)) * 2
+        moved -= sum(map(self.size, list(over)[: len(kept)]))  # written in place: no need to fetch
+        held = working_set(members, plan, self.geometry)
+        if held > self.cache * CACHE_SHARE:
+            inside = sum(self.size(name) for name in made - kept)
+            moved += 2 * inside * (1 - self.cache * CACHE_SHARE / held)
+        slow = sum(
+            self.flops[index] * (_LOW_TILES.get(rows, 1.0) - 1)
+            for index, rows in zip(range(start, stop), plan.pace, strict=True)
+        )
+        steps = len(members) * plan.rows[0] / pace
+        return moved / _BYTES_A_SECOND + slow / _FLOPS + steps * _STEP_SECONDS
 
 
-def working_set(members: Sequence[Layer], geometry: Geometry, pace: int) -> int:
+def group(costs: Costs) -> list[Group]:
+    """Cut the layers into groups, in order, so that the whole takes least time."""
+    layers = costs.layers
+    best: list[tuple[float, Group | None]] = [(0.0, None)]
+    for stop in range(1, len(layers) + 1):
+        found: list[tuple[float, Group]] = []
+        for start in range(stop - 1, max(-1, stop - 1 - MOST_LAYERS), -1):
+            indices = tuple(range(start, stop))
+            if not by_rows(layers[start]):
+                if start == stop - 1:
+                    found.append((best[start][0], Group(indices, 0, False)))
+                break
+            if not _may_join(layers, start, stop):
+                break
+            for pace in PACES:
+                seconds = costs.seconds(start, stop, pace)
+                found.append((best[start][0] + seconds, Group(indices, pace, True)))
+        best.append(min(found, key=lambda one: one[0]))
+    chosen: list[Group] = []
+    at = len(layers)
+    while at:
+        one = best[at][1]
+        assert one is not None
+        chosen.append(one)
+        at = one.layers[0]
+    return chosen[::-1]
+
+
+def _may_join(layers: Sequence[Layer], start: int, stop: int) -> bool:
+    """Return whether layers ``start`` to ``stop`` can run row by row together.
+
+    Each must read what one before it makes; none may read one pixel that another one makes, or
+    write what another one writes.
+    """
+    members = layers[start:stop]
+    made = {members[0].output}
+    for more in members[1:]:
+        if not by_rows(more) or not more.reads & made or more.output in made:
+            return False
+        if pixels(more) & made:
+            return False
+        made.add(more.output)
+    return True
+
+
+def pixels(layer: Layer) -> set[str]:
+    """Return the values of which a layer reads one pixel."""
+    steps = [step for step in layer.steps if step.operand]
+    return {part.value for part, step in zip(layer.operands, steps, strict=True) if step.pixel}
+
+
+def working_set(members: Sequence[Layer], plan: Wave, geometry: Geometry) -> int:
     """Return the bytes that a group touches between two of its steps."""
-    plan = wave(members, geometry, pace)
     total = 0
     seen: set[str] = set()
     for index, layer in enumerate(members):

@@ -1,7 +1,7 @@
 """From a graph to layers: what one kernel does at a time.
 
 Activations, additions, products and scalings join the layer before them where they are its only
-reader; concatenation and channel ranges become ways to read; a pixel shuffle becomes a way to write.
+reader; concatenation and channel ranges become ways to read; a pixel shuffle a way to write.
 """
 
 from collections import Counter
@@ -47,8 +47,8 @@ class Convolve:
 class Rearrange:
     """Every number goes to another place of its row, or is mixed of two.
 
-    ``phases``: column ``j * factor + p - before`` of the source becomes column j of phase p, so that
-    a window of ``window`` columns that moves ``factor`` at a time reads whole lines.
+    ``phases``: column ``j * factor + p - before`` of the source becomes column j of phase p, so
+    that a window of ``window`` columns that moves ``factor`` at a time reads whole lines.
     """
 
     kind: Literal["pack", "unpack", "restrip", "phases", "nearest", "bilinear"]

@@ -1,6 +1,7 @@
 """Memory for values: aligned, in huge pages where the system has them."""
 
 import mmap
+import os
 import sys
 
 import numpy as np
@@ -10,6 +11,9 @@ from scumble.errors import EngineError
 
 HUGE_PAGE = 2 << 20
 
+# Shared memory, which Python takes else, comes in small pages.
+_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
+
 
 class Arena:
     """A piece of memory that starts at a huge page; it is freed when nobody refers to it."""
@@ -17,7 +21,7 @@ class Arena:
     def __init__(self, size: int) -> None:
         self.size = max(size, 1)
         try:
-            self._map = mmap.mmap(-1, self.size + HUGE_PAGE)
+            self._map = mmap.mmap(-1, self.size + HUGE_PAGE, **_PRIVATE)
         except (OSError, OverflowError, ValueError) as error:
             raise EngineError(
                 f"this picture needs {size / 2**20:.0f} MiB of memory, which the system does not "

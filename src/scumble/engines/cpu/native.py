@@ -2,7 +2,6 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -57,9 +56,7 @@ class Native:
         return found
 
     def _new(self, sizes: Sizes) -> Plan:
-        planes = {
-            given(name): Plane(*size) for name, size in zip(self.inputs, sizes, strict=True)
-        }  # pyright: ignore
+        planes = {given(name): Plane(*size) for name, size in zip(self.inputs, sizes, strict=True)}  # pyright: ignore
         return Plan(self.layers, self.content, planes, self.machine)
 
     def _too_many(self) -> bool:

@@ -244,7 +244,7 @@ def _adaptive_mean(call: Call) -> list[Node]:
 
 
 def _mean(call: Call) -> list[Node]:
-    if {dim % 4 for dim in call.get("dim", None) or ()} != {2, 3} or not call["keepdim"]:
+    if {dim % 4 for dim in call.get("dim", None) or ()} != {2, 3}:
         raise Unsupported(f"{call.operator} takes a mean other than over height and width")
     return [call.node(GlobalMean(), call.source("self"))]
 
@@ -269,7 +269,7 @@ def _per_channel(call: Call, value: str, key: str, factor: float = 1.0) -> PerCh
     only_channels = (1,) * (3 - len(shape)) + shape if len(shape) < 4 else shape[1:]
     if key == "weight":  # of a PReLU, which has one number per channel and no more dimensions
         only_channels = (*shape, 1, 1)
-    if only_channels not in ((channels, 1, 1), (1, 1, 1)) or call.channels != channels:
+    if only_channels not in ((channels, 1, 1), (1, 1, 1)):
         raise Unsupported(f"{call.operator} with a constant of shape {shape}, not one per channel")
     return PerChannel(_held(constant), channels, factor)
 

@@ -5,19 +5,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from scumble.engines.cpu.geometry import Fitting, Geometry, Plane
-from scumble.engines.cpu.groups import group
-from scumble.engines.cpu.kernels import Kernels
-from scumble.engines.cpu.layer_code import (
-    Blocking, ConvCode, LayerCode, MeanCode, Outside, RowCode,
-)  # fmt: skip
 from scumble.engines.cpu.content import Content
+from scumble.engines.cpu.conv_code import ConvCode
+from scumble.engines.cpu.geometry import Fitting, Geometry, Plane
+from scumble.engines.cpu.groups import Costs, group
+from scumble.engines.cpu.kernels import Kernels
+from scumble.engines.cpu.layer_code import LayerCode, Outside
 from scumble.engines.cpu.layers import Convolve, Layer, Layers, Mean, wanted
 from scumble.engines.cpu.machine import Machine, give_way
 from scumble.engines.cpu.memory import Arena
-from scumble.engines.cpu.lists import Entries
 from scumble.engines.cpu.placement import Placement
 from scumble.engines.cpu.program import Program
+from scumble.engines.cpu.row_code import MeanCode, RowCode
+from scumble.engines.cpu.tuning import tuner
 from scumble.engines.cpu.worker_kernel import CALL_BYTES
 
 # Counts of different threads stand in different lines of the cache.
@@ -38,7 +38,8 @@ class Plan:
         fitted, self.geometry = Fitting(layers, planes, kernels.target.lanes).run()
         self.layers = fitted
         self.codes = [code_for(layer, self.geometry, kernels, content) for layer in fitted]
-        self.groups = group(fitted, self.geometry, machine.cache)
+        flops = [code.flops for code in self.codes]
+        self.groups = group(Costs(fitted, self.geometry, flops, machine.cache))
         self.placement = Placement(fitted, self.groups, self.geometry)
         program = Program(
             fitted, self.codes, self.groups, self.geometry, kernels, threads, self.placement
@@ -101,23 +102,13 @@ class Plan:
         return sum(arena.size for arena in (*self.placement.arenas, *self.scratch))
 
 
-def code_for(
-    layer: Layer, geometry: Geometry, kernels: Kernels, content: Content
-) -> LayerCode:
+def code_for(layer: Layer, geometry: Geometry, kernels: Kernels, content: Content) -> LayerCode:
     """Return the tables of a layer."""
     match layer.work:
-        case Convolve(conv):
-            kept = content.kept(conv.weight)
-            how = blocking(kept)
-            return ConvCode(layer, geometry, kernels, content.weights, kept, how)
+        case Convolve():
+            how = tuner(kernels).choose(layer, geometry, content)
+            return ConvCode(layer, geometry, kernels, content, how)
         case Mean():
             return MeanCode(layer, geometry, kernels)
         case _:
             return RowCode(layer, geometry, kernels, content.weights)
-
-
-def blocking(kept: Entries) -> Blocking:
-    """Return how a convolution goes through its channels."""
-    if kept.taps == 1:
-        return Blocking(64 if kept.density < 0.3 else 32)
-    return Blocking(16 if kept.density < 0.75 else 8)

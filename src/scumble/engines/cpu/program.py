@@ -4,21 +4,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from scumble.engines.cpu import schedule
 from scumble.engines.cpu.edge_kernel import MoveKernel, SidesKernel
-from scumble.engines.cpu.geometry import Geometry, Plane, Shape, sideways
-from scumble.engines.cpu.groups import Group, wave
+from scumble.engines.cpu.geometry import Geometry, Shape, sideways
+from scumble.engines.cpu.groups import Group, reads_rows, wave
 from scumble.engines.cpu.kernels import Kernels
-from scumble.engines.cpu.layer_code import Invocation, LayerCode, MeanCode, Outside, Word, bits
-from scumble.engines.cpu.layers import Layer, Rearrange
+from scumble.engines.cpu.layer_code import Invocation, LayerCode, Range, Word, bits
+from scumble.engines.cpu.layers import Layer, Part, Rearrange
 from scumble.engines.cpu.placement import Placement
+from scumble.engines.cpu.row_code import MeanCode
 from scumble.engines.cpu.schedule import Bottom, Seam, Shares, Wave, Work
-from scumble.engines.cpu.storage import Ring, Stored
-from scumble.engines.cpu.worker_kernel import Call
-
+from scumble.engines.cpu.storage import Ring
 
 # Steps of a wave for which a ring has room before its rows are moved to its start.
 SPARE = 2
@@ -65,6 +61,10 @@ class Program:
                 self._whole(group.layers[0])
             self._meet()
 
+    def channels(self, name: str) -> int:
+        """Return the channels of a value."""
+        return self.geometry[name].channels
+
     def add(self, thread: int, function: int, words: list[Word], after: Done | None = None) -> None:
         """Append a call to a thread's list."""
         self.calls[thread].append((function, words, after))
@@ -107,7 +107,7 @@ class Program:
         mean = isinstance(code, MeanCode)
         count = layer.source[0].count if mean else out.height
         if mean and isinstance(out, Shape):  # one pixel: all other lanes and lines are zero
-            start = self.placement.row(layer.output, 0) - out.margin.lines * self.line
+            start = self.placement.stored[layer.output].row(0) - out.margin.lines * self.line
             self.fill(0, start, out.row_bytes, 0.0)
             self._meet()
         for thread in range(self.threads):
@@ -115,17 +115,12 @@ class Program:
             if first == stop:
                 continue
             self.invoke(thread, list(code.calls(first, stop, self.placement.row)))
-            if not mean:
-                self.sides(
-                    thread,
-                    layer.output,
-                    first,
-                    stop - first,
-                    self.placement.row(layer.output, first),
-                )
+            if not mean and isinstance(out, Shape):
+                start = self.placement.stored[layer.output].row(first)
+                self.sides(thread, layer.output, first, stop - first, start)
         if mean:
             self._meet()
-            self.sides(0, layer.output, 0, 1, self.placement.row(layer.output, 0))
+            self.sides(0, layer.output, 0, 1, self.placement.stored[layer.output].row(0))
 
     def _meet(self) -> None:
         """Let every thread wait for all others."""
@@ -182,7 +177,9 @@ class WaveWriter:
         if not self.inside:
             return
         if thread not in self.capacity:
-            margin = next(s.margin.rows for s in self.program.geometry.values() if isinstance(s, Shape))
+            margin = next(
+                s.margin.rows for s in self.program.geometry.values() if isinstance(s, Shape)
+            )
             self.capacity[thread] = ring_rows(self.wave, self.shares, thread, margin)
         for index, layer in enumerate(self.members):
             shape = self.program.geometry[layer.output]
@@ -243,7 +240,8 @@ class WaveWriter:
         first, stop = event.first * rate, event.stop * rate
         self._make_room(layer.output, stop, event.keep)
         self._respect_readers(event, layer)
-        program.invoke(self.thread, list(code.calls(event.first, event.stop, self._row)))
+        ahead = self._ahead(event, layer)
+        program.invoke(self.thread, list(code.calls(event.first, event.stop, self._row, ahead)))
         if isinstance(program.geometry[layer.output], Shape):
             address = self._row(layer.output, first)
             assert isinstance(address, int)
@@ -253,6 +251,45 @@ class WaveWriter:
         calls = len(program.calls[self.thread])
         self.progress[self.thread, event.layer].append((event.stop, calls))
 
+    def _ahead(self, event: Work, layer: Layer) -> list[Range]:
+        """Return what the layer's next rows will touch of values that are not in rings."""
+        below, rate = reads_rows(layer)[1], self.wave.rate[event.layer]
+        rows = event.stop - event.first
+        found: list[Range] = []
+        for part, start, count in (
+            *((part, event.stop + below, rows) for part in layer.source),
+            *((part, event.stop, rows) for part in layer.operands),
+            (self._written(layer), event.stop * rate, rows * rate),
+        ):
+            if part is not None and self._opens(event.layer, part.value):
+                found += self._lines(part, start, count)
+        return found
+
+    def _written(self, layer: Layer) -> Part | None:
+        """Return what a layer writes; nothing if it overwrites what was just read."""
+        if layer.output in self.program.placement.in_place:
+            return None
+        return Part(layer.output, 0, self.program.channels(layer.output))
+
+    def _opens(self, index: int, name: str) -> bool:
+        """Return whether a layer is the first of the group to touch a stored value."""
+        if name in self.rings or name not in self.program.placement.stored:
+            return False
+        return all(name not in {*m.reads, m.output} for m in self.members[:index])
+
+    def _lines(self, part: Part, start: int, count: int) -> Iterator[Range]:
+        """Yield the lines of some rows of a part."""
+        stored = self.program.placement.stored[part.value]
+        shape = stored.shape
+        stop = min(start + count, shape.height)
+        if start >= stop:
+            return
+        if part.count == shape.channels:
+            yield stored.row(start), (stop - start) * shape.row
+            return
+        for row in range(start, stop):
+            yield stored.row(row) + part.start * shape.channel_bytes, part.count * shape.pitch
+
     def _respect_readers(self, event: Work, layer: Layer) -> None:
         """Wait until the next thread has read what this one is about to overwrite in place."""
         victim = self.program.placement.in_place.get(layer.output)
@@ -261,7 +298,7 @@ class WaveWriter:
         for index, member in enumerate(self.members):
             if victim not in member.reads or index == event.layer:
                 continue
-            margin = self.program.geometry[victim].margin.rows  # pyright: ignore
+            margin = self.program.placement.stored[victim].shape.margin.rows
             if event.stop > self.shares.edges[index][self.thread + 1] - margin:
                 end = self.shares.edges[index][self.thread + 2]
                 moment = self._moment(index, min(event.stop + margin, end))

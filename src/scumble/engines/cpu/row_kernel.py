@@ -6,7 +6,7 @@ from typing import Literal
 
 from llvmlite import ir
 
-from scumble.engines.cpu.emitter import F32, FLOAT, I1, I32, I64, POINTER, Emitter, Value
+from scumble.engines.cpu.emitter import F32, I32, I64, POINTER, Emitter, Value
 from scumble.engines.cpu.finish import Finish, Steps
 from scumble.engines.cpu.target import Target
 
@@ -84,21 +84,21 @@ class _Writer:
 
     def write(self) -> str:
         emit = self.emit
-        with emit.loop(emit.argument(Task.ROWS)) as row:
-            with emit.loop(self.words[Layer.CHANNELS]) as channel:
-                down = emit.times(channel, self.words[Layer.SOURCE_CHANNEL])
-                source = emit.at(self.source, down)
-                if self.kernel.source != "blend":
-                    source = emit.at(source, emit.times(row, self.words[Layer.SOURCE_ROW]))
-                out = emit.at(
-                    self.out,
-                    emit.times(row, self.words[Layer.OUT_ROW]),
-                    emit.times(channel, self.words[Layer.OUT_CHANNEL]),
-                )
-                with emit.loop(self.words[Layer.LINES]) as line:
-                    self.finish.open(channel, row, line)
-                    value = self.finish.apply(self._value(source, row, line), 0)
-                    self._store(value, out, line)
+        rows, channels = emit.argument(Task.ROWS), self.words[Layer.CHANNELS]
+        with emit.loop(rows) as row, emit.loop(channels) as channel:
+            down = emit.times(channel, self.words[Layer.SOURCE_CHANNEL])
+            source = emit.at(self.source, down)
+            if self.kernel.source != "blend":
+                source = emit.at(source, emit.times(row, self.words[Layer.SOURCE_ROW]))
+            out = emit.at(
+                self.out,
+                emit.times(row, self.words[Layer.OUT_ROW]),
+                emit.times(channel, self.words[Layer.OUT_CHANNEL]),
+            )
+            with emit.loop(self.words[Layer.LINES]) as line:
+                self.finish.open(channel, row, line)
+                value = self.finish.apply(self._value(source, row, line), 0)
+                self._store(value, out, line)
         return emit.finish()
 
     def _value(self, source: Value, row: Value, line: Value) -> Value:

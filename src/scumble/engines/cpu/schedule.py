@@ -1,14 +1,15 @@
-"""In which order the rows of a few layers are made, so that each finds its input still in the cache.
+"""In which order the rows of a few layers are made, so that each finds its input in the cache.
 
-The layers of a group run like a wave: some rows of the first, then all rows of the second that these
-allow, and so on. Several threads share a group by rows. A layer's share begins as many rows further
-down as its window reaches up, so that a thread finds all it needs above in its own share. What it
-lacks below, the first rows of the next thread's share, that thread made long ago: the seam.
+The layers of a group run like a wave: some rows of the first, then all rows of the second that
+these allow, and so on. Several threads share a group by rows. A layer's share begins as many rows
+further down as its window reaches up, so that a thread finds all it needs above in its own share.
+What it lacks below, the first rows of the next thread's share, that thread made long ago: the seam.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,12 @@ class Wave:
     def readers(self) -> tuple[tuple[tuple[int, Link], ...], ...]:
         """Return the readers of every layer, with how they read."""
         return tuple(
-            tuple((reader, k) for reader, links in enumerate(self.links) for k in links if k.maker == at)
+            tuple(
+                (reader, k)
+                for reader, links in enumerate(self.links)
+                for k in links
+                if k.maker == at
+            )
             for at in range(len(self.rows))
         )
 
@@ -131,7 +137,7 @@ def _fits(wave: Wave, shares: Shares) -> bool:
     """Return whether no thread needs more than its own and the next one's rows."""
     for maker in range(len(wave.rows)):
         edges = [edge * wave.rate[maker] for edge in shares.edges[maker]]
-        if any(low >= high for low, high in zip(edges, edges[1:], strict=False)):
+        if any(low >= high for low, high in pairwise(edges)):
             return False
         for thread in range(shares.threads - 1):
             if shares.seam(wave, maker, thread)[1] > edges[thread + 2]:
@@ -195,4 +201,3 @@ class _State:
     def _keep(self, layer: int) -> int:
         needed = [self.done[reader] - link.above for reader, link in self.wave.readers[layer]]
         return min(needed, default=self.ready[layer])
-

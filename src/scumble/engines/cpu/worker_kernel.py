@@ -5,7 +5,7 @@ from enum import IntEnum
 
 from llvmlite import ir
 
-from scumble.engines.cpu.emitter import I64, POINTER, Emitter
+from scumble.engines.cpu.emitter import I64, POINTER, Emitter, Value
 from scumble.engines.cpu.target import Target
 
 
@@ -67,7 +67,7 @@ class WorkerKernel:
         return emit.finish()
 
     @staticmethod
-    def _wait(emit: Emitter, place, until, stop, rest) -> None:
+    def _wait(emit: Emitter, place: Value, until: Value, stop: Value, rest: Value) -> None:
         build = emit.build
         looks = emit.variable(I64, I64(0))
         emit.set(looks, I64(0))
