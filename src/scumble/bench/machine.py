@@ -1,0 +1,108 @@
+"""The machine that figures belong to, and the versions of what ran on it."""
+
+import os
+import platform
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from scumble.version import __version__
+
+_LIBRARIES = ("torch", "onnxruntime", "openvino", "llvmlite")
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def machine() -> dict[str, object]:
+    """Return what the figures of this machine depend on."""
+    return {
+        "cpu": _after_colon("/proc/cpuinfo", "model name") or platform.processor(),
+        "kind": processor(),
+        "cores": cores(),
+        "caches": _caches(),
+        "memory_gib": _memory_gib(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def processor() -> str:
+    """Return the processor's family as LLVM calls it, such as znver5."""
+    from llvmlite import binding
+
+    return binding.get_host_cpu_name()
+
+
+def versions() -> dict[str, str | None]:
+    """Return the version of everything that may have run; None for what is not installed."""
+    found: dict[str, str | None] = {"python": platform.python_version(), "scumble": __version__}
+    for library in _LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            found[library] = None
+    return found
+
+
+def command() -> str:
+    """Return the command line, without the folder that a program lies in."""
+    program = Path(sys.argv[0])
+    script = program.suffix == ".py" and not program.is_absolute()
+    return " ".join(["python", *sys.argv] if script else [program.name, *sys.argv[1:]])
+
+
+class Watch:
+    """Sleeps, and looks how busy the machine is meanwhile: with the work of others, then."""
+
+    def __init__(self) -> None:
+        self._busy = self._all = 0
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep; look at the second half, when whoever ran before has calmed down."""
+        time.sleep(seconds / 2)
+        busy, total = _ticks()
+        time.sleep(seconds / 2)
+        after_busy, after_total = _ticks()
+        self._busy += after_busy - busy
+        self._all += after_total - total
+
+    @property
+    def busy(self) -> float | None:
+        """Return the share of the machine that was at work; None where nobody counts."""
+        return self._busy / self._all if self._all else None
+
+
+def _ticks() -> tuple[int, int]:
+    """Return for how long the cores have worked, and for how long in all."""
+    counted = Path("/proc/stat")
+    if not counted.exists():
+        return 0, 0
+    # user, nice, system, idle, waiting, interrupts, ..., stolen; guests are in user already
+    ticks = [int(word) for word in counted.read_text().partition("\n")[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def _caches() -> dict[str, str]:
+    """Return the size of each cache of the first core."""
+    found: dict[str, str] = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind, size = (
+            (folder / name).read_text().strip() for name in ("level", "type", "size")
+        )
+        found[f"L{level} {kind.lower()}"] = size
+    return found
+
+
+def _memory_gib() -> float | None:
+    kibibytes = _after_colon("/proc/meminfo", "MemTotal").removesuffix(" kB")
+    return round(int(kibibytes) / 2**20, 1) if kibibytes else None
+
+
+def _after_colon(path: str, key: str) -> str:
+    """Return the first value of a key in a file of the system's; nothing where there is none."""
+    lines = Path(path).read_text().splitlines() if Path(path).exists() else []
+    found = (line.partition(":") for line in lines)
+    return next((value.strip() for name, _, value in found if name.strip() == key), "")
