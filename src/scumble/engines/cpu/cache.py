@@ -51,7 +51,7 @@ def recall(name: str) -> bytes | None:
     except OSError:
         return None
     digest, rest = content[:_DIGEST], content[_DIGEST:]
-    return rest if hashlib.sha256(rest).digest() == digest else None
+    return rest if _digest(name, rest) == digest else None
 
 
 def remember(name: str, content: bytes) -> None:
@@ -60,6 +60,11 @@ def remember(name: str, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with atomic_write(path) as file:
-            file.write(hashlib.sha256(content).digest() + content)
+            file.write(_digest(name, content) + content)
     except OSError as error:
         log.warning("%s could not be remembered: %s", path, error)
+
+
+def _digest(name: str, content: bytes) -> bytes:
+    """Return a hash, of the name too: code under another name must not be called."""
+    return hashlib.sha256(name.encode() + b"\0" + content).digest()

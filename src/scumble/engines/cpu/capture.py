@@ -1,6 +1,7 @@
 """From any network to pieces that the engine runs, and pieces that PyTorch runs."""
 
 import copy
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from scumble.methods import Pruning
 from scumble.nn.sparse_conv import SparseConv2d
 from scumble.nn.surgery import densify_
 
+_lock = threading.Lock()  # torch.export, and the count of torch's threads, are the process's
+
 
 def capture(network: nn.Module, cache: Path | None = None) -> Captured:
     """Return what a network computes from one picture of any size; it is not changed itself.
@@ -25,7 +28,7 @@ def capture(network: nn.Module, cache: Path | None = None) -> Captured:
         cache: a folder that remembers captures, without weights. What was remembered may be out
             of date where code outside of the network's classes has changed: compare its results.
     """
-    with _one_thread():
+    with _lock, _one_thread():
         return _capture(network, cache)
 
 

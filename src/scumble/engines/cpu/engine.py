@@ -66,10 +66,18 @@ class CompiledCpu(Compiled):
     def __call__(self, image: Tensor) -> Tensor:
         """Return what the network makes of pictures ``[B, C, H, W]``."""
         self._check(image)
-        with torch.inference_mode():
-            pictures = image.detach().contiguous()
-            results = [self._one(pictures[at : at + 1]) for at in range(len(pictures))]
-        return torch.cat(results) if len(results) > 1 else results[0]
+        try:
+            with torch.inference_mode():
+                pictures = image.detach().contiguous()
+                results = [self._one(pictures[at : at + 1]) for at in range(len(pictures))]
+                return torch.cat(results) if len(results) > 1 else results[0]
+        except (MemoryError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+                raise
+            raise EngineError(
+                f"this picture needs more memory than the system gives "
+                f"({str(error).partition(chr(10))[0]}); restore it in tiles"
+            ) from error
 
     def explain(self) -> str:
         """Say how the network is run."""
@@ -85,6 +93,12 @@ class CompiledCpu(Compiled):
 
     def _check(self, image: Tensor) -> None:
         """Refuse what the native code would misread."""
+        if not isinstance(image, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise EngineError(f"engine cpu takes a tensor, got a {type(image).__name__}")
+        if image.layout is not torch.strided:
+            raise EngineError(
+                "engine cpu takes pictures in memory as they are, got a sparse tensor"
+            )
         channels = self.captured.channels
         if image.dim() != 4 or image.shape[1] != channels or not image.numel():
             raise EngineError(

@@ -107,7 +107,7 @@ class Finish:
             return combine(value, other)
         match step.kind:
             case "relu":
-                return emit.maximum(value, emit.floats(0.0))
+                return emit.maximum(emit.floats(0.0), value)
             case "leaky_relu":
                 small = emit.build.fmul(value, emit.floats(step.slope))
                 positive = emit.build.fcmp_ordered(">", value, emit.floats(0.0))

@@ -135,7 +135,7 @@ def group(costs: Costs) -> list[Group]:
                     found.append((best[start][0], Group(indices, 0, False)))
                 break
             if not _may_join(layers, start, stop):
-                break
+                continue  # it may with one more layer before it
             for pace in PACES:
                 seconds = costs.seconds(start, stop, pace)
                 found.append((best[start][0] + seconds, Group(indices, pace, True)))

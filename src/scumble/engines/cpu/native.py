@@ -13,6 +13,7 @@ from scumble.engines.cpu.machine import Machine
 from scumble.engines.cpu.pieces import NativePiece
 from scumble.engines.cpu.plan import Plan
 from scumble.engines.cpu.workers import Workers
+from scumble.errors import EngineError
 
 # Plans kept for sizes seen before, and the bytes that they may take together.
 MOST_PLANS = 16
@@ -34,6 +35,7 @@ class Native:
 
     def run(self, *values: Tensor) -> tuple[Tensor, ...]:
         """Return what the graph makes of one picture, ``[1, C, H, W]`` each."""
+        self.workers.check_process()  # before the lock, which another thread may have held then
         with self._lock:
             plan = self.plan(tuple(tuple(value.shape[1:]) for value in values))
             results = [torch.empty(1, *plan.size(name)) for name in self.outputs]
@@ -41,14 +43,20 @@ class Native:
             addresses = {name: value.data_ptr() for name, value in pictures}
             for name, value in zip(self.outputs, results, strict=True):
                 addresses[wanted(name)] = value.data_ptr()
-            self.workers.run(plan.jobs(addresses), plan.stop)
+            self.workers.run(lambda: plan.jobs(addresses), plan.stop)
             return tuple(results)
 
     def plan(self, sizes: Sizes) -> Plan:
         """Return the plan for inputs of these sizes; the oldest make room for a new one."""
         found = self.plans.get(sizes)
         if found is None:
-            found = self._new(sizes)
+            try:
+                found = self._new(sizes)
+            except (EngineError, MemoryError):
+                if not self.plans:
+                    raise
+                self.plans.clear()  # whose memory may be enough
+                found = self._new(sizes)
             self.plans[sizes] = found
             while len(self.plans) > 1 and self._too_many():
                 self.plans.popitem(last=False)

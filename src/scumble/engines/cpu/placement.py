@@ -1,6 +1,7 @@
 """Which memory every value has: shared by values that do not live at the same time."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from scumble.engines.cpu.geometry import Geometry, Plane, Shape
 from scumble.engines.cpu.groups import Group, reads_rows, wave
@@ -9,6 +10,14 @@ from scumble.engines.cpu.layers import Layer, Rearrange
 from scumble.engines.cpu.memory import Arena
 from scumble.engines.cpu.schedule import Wave
 from scumble.engines.cpu.storage import Stored
+
+
+@dataclass(eq=False)
+class Place:
+    """Memory for one value after the other."""
+
+    arena: Arena
+    kinds: set[tuple[Shape, float]] = field(default_factory=set)  # and what stands around them
 
 
 class Placement:
@@ -29,7 +38,8 @@ class Placement:
         self.in_place: dict[str, str] = {}  # a value written over another one -> that one
         self.stored: dict[str, Stored] = {}
         self.arenas: list[Arena] = []
-        self._free: dict[tuple[Shape, float], list[Stored]] = {}  # by shape and surroundings
+        self._places: dict[str, Place] = {}
+        self._free: list[Place] = []
         for at, group in enumerate(groups):
             self._place(at, group)
 
@@ -70,26 +80,45 @@ class Placement:
             shape = self.geometry[layer.output]
             if isinstance(shape, Shape) and layer.output not in inside | self.stored.keys():
                 self._store(layer, shape, group, at)
-        for name, stored in self.stored.items():
+        for name in self.stored:
             if self.last[name] == at and name not in self.in_place.values():
-                self._free.setdefault((stored.shape, stored.beyond), []).append(stored)
+                self._free.append(self._places[name])
 
     def _store(self, layer: Layer, shape: Shape, group: Group, at: int) -> None:
         beyond = layer.work.beyond if isinstance(layer.work, Rearrange) else 0.0
         victim = self._victim(layer, shape, group, at)
         if victim is not None:
             self.stored[layer.output] = self.stored[victim]
+            self._places[layer.output] = self._places[victim]
             self.in_place[layer.output] = victim
             return
-        free = self._free.get((shape, beyond), [])
-        if free:
-            self.stored[layer.output] = free.pop()
-            return
-        arena = Arena(Stored.size(shape))
-        self.arenas.append(arena)
-        stored = Stored(shape, arena.address, beyond)
-        stored.surround(arena)
+        place = self._free_place(shape, beyond)
+        stored = Stored(shape, place.arena.address, beyond)
+        if (shape, beyond) not in place.kinds:
+            stored.surround(place.arena)
+            place.kinds.add((shape, beyond))
+        self._places[layer.output] = place
         self.stored[layer.output] = stored
+
+    def _free_place(self, shape: Shape, beyond: float) -> Place:
+        """Return memory that nobody needs now: of the same kind if possible, else the smallest."""
+        size = Stored.size(shape)
+        same = [place for place in self._free if (shape, beyond) in place.kinds]
+        large = [place for place in self._free if place.arena.size >= size]
+        if same or large:
+            found = same[-1] if same else min(large, key=lambda place: place.arena.size)
+            self._free.remove(found)
+            return found
+        arena = Arena(size)
+        self.arenas.append(arena)
+        return Place(arena)
+
+    def to_surround(self, at: int) -> list[str]:
+        """Return the values of a group whose memory other kinds of values have as well."""
+        return [
+            name for name, place in self._places.items()
+            if self.first[name] == at and len(place.kinds) > 1 and name not in self.in_place
+        ]  # fmt: skip
 
     def _victim(self, layer: Layer, shape: Shape, group: Group, at: int) -> str | None:
         """Return a value that is read for the last time just before this one is written."""

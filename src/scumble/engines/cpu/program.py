@@ -14,7 +14,7 @@ from scumble.engines.cpu.layers import Layer, Part, Rearrange
 from scumble.engines.cpu.placement import Placement
 from scumble.engines.cpu.row_code import MeanCode
 from scumble.engines.cpu.schedule import Bottom, Seam, Shares, Wave, Work
-from scumble.engines.cpu.storage import Ring
+from scumble.engines.cpu.storage import Ring, Stored
 
 # Steps of a wave for which a ring has room before its rows are moved to its start.
 SPARE = 2
@@ -55,6 +55,9 @@ class Program:
         ]
         placement.reserve(rings, max((w.seam_bytes() for w in writers.values()), default=0))
         for at, group in enumerate(groups):
+            last = writers[at].shares.threads - 1 if at in writers else 0
+            for name in placement.to_surround(at):
+                self._surround(placement.stored[name], last)
             if at in writers:
                 writers[at].write()
             else:
@@ -121,6 +124,13 @@ class Program:
         if mean:
             self._meet()
             self.sides(0, layer.output, 0, 1, self.placement.stored[layer.output].row(0))
+
+    def _surround(self, stored: Stored, last: int) -> None:
+        """Write the rows above and below a value: each by the thread that reads them first."""
+        edge = stored.shape.margin.rows * stored.shape.row_bytes
+        below = stored.base + Stored.size(stored.shape) - edge
+        self.fill(0, stored.base, edge, stored.beyond)
+        self.fill(last, below, edge, stored.beyond)
 
     def _meet(self) -> None:
         """Let every thread wait for all others."""

@@ -148,7 +148,11 @@ class _Writer:
         with emit.loop(self.words[Layer.COUNT]) as index:
             place = emit.at(source, emit.word(self.tables[Layer.TABLE], index))
             value, now = emit.read(place), emit.get(total, emit.vector)
-            new = emit.maximum(value, now) if largest else emit.build.fadd(value, now)
+            if largest:
+                none = emit.build.fcmp_unordered("uno", value, value)
+                new = emit.build.select(none, value, emit.maximum(value, now))
+            else:
+                new = emit.build.fadd(value, now)
             emit.set(total, new)
         result = emit.get(total, emit.vector)
         if largest:
