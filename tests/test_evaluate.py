@@ -1,8 +1,12 @@
+import json
+
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import scumble
-from scumble.errors import DataError, ImageError, MetricError, NetworkError
+from scumble.errors import CheckpointError, DataError, ImageError, MetricError, NetworkError
 from scumble.evaluate import Bicubic, evaluate
 from tests.training.photos import make_photos
 
@@ -88,6 +92,66 @@ def test_a_picture_too_small_for_the_network_is_named_and_the_rest_is_scored(pho
     assert len(report.evaluation.scored) == 3
     (failed,) = report.evaluation.failed
     assert f"{small}: Rfdn cannot be run on 14x10 pixels: " in str(failed.failure)
+
+
+@pytest.fixture
+def exact(photos):
+    """Bicubic restores this one to the last bit."""
+    flat = Image.fromarray(np.full((40, 48, 3), 120, np.uint8))
+    flat.save(photos / "flat.png")
+    return "flat.png"
+
+
+def test_a_picture_restored_exactly_is_named_and_not_in_the_mean_of_its_psnr(photos, exact):
+    report = evaluate("bicubic", photos, "sr-y-x2")
+    scores = {picture.name: picture.scores for picture in report.evaluation.scored}
+    assert scores[exact]["psnr"] == float("inf")
+    others = [score["psnr"] for name, score in scores.items() if name != exact]
+    assert report.evaluation.mean["psnr"] == pytest.approx(sum(others) / 3)
+    all_four = [score["ssim"] for score in scores.values()]
+    assert report.evaluation.mean["ssim"] == pytest.approx(sum(all_four) / 4)
+    told = str(report).splitlines()
+    assert f"restored exactly, so without a PSNR and not in its mean: {exact}" in told
+    assert f"{exact:<24} psnr inf  ssim 1.0000" in told
+
+
+def test_json_has_null_for_what_is_infinite(photos, exact):
+    for name in ("photo0.png", "photo1.png", "photo2.png"):
+        (photos / name).unlink()
+    report = evaluate("bicubic", photos, "sr-y-x2")
+    found = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert found["pictures"][exact] == {"psnr": None, "ssim": 1.0}
+    assert found["mean"] == {"psnr": None, "ssim": 1.0}
+    assert "mean of 1                psnr inf  ssim 1.0000" in str(report).splitlines()
+
+
+def test_what_failed_and_what_was_skipped_is_counted(photos, model):
+    assert "failed: 0" not in str(evaluate(model, photos))
+    make_photos(photos / "small", count=1, side=8)
+    for name in ("a.png", "b.png"):
+        (photos / name).write_bytes(b"no picture")
+    assert str(evaluate(model, photos)).splitlines()[-2] == "failed: 1, skipped: 2"
+
+
+def test_weights_of_others_are_scored_as_the_network_that_they_belong_to(photos, model, tmp_path):
+    path = tmp_path / "theirs.pth"
+    torch.save(scumble.load(model).state_dict(), path)
+    found = evaluate(str(path), photos, network="edsr-x2,features=8,blocks=1")
+    assert found.evaluation == evaluate(model, photos).evaluation
+    with pytest.raises(CheckpointError, match="say which network it belongs to"):
+        evaluate(str(path), photos)
+    with pytest.raises(CheckpointError, match="does not hold this Rfdn"):
+        evaluate(str(path), photos, network="rfdn-x2")
+
+
+@pytest.mark.parametrize("known", ["bicubic", "carn-x4"])
+def test_a_model_that_is_known_needs_no_network_beside_it(photos, known):
+    told = (
+        f"only files of others need to be told the network that they belong to, got edsr-x2 for "
+        f"{known}; leave it out"
+    )
+    with pytest.raises(NetworkError, match=f"^{told}$"):
+        evaluate(known, photos, network="edsr-x2")
 
 
 def test_a_folder_without_one_usable_picture_has_no_mean(tmp_path, model):

@@ -52,6 +52,13 @@ def test_changes_reach_their_keys():
     assert recipe.data.photos == "my photos"
 
 
+def test_smaller_copies_are_smaller():
+    assert read_recipe("carn-x4", ["data.smaller=[0.75, 0.5]"]).data.smaller == (0.75, 0.5)
+    for wrong in ("[1]", "[0]"):
+        with pytest.raises(RecipeError, match=r"data.smaller.0 needs to be (less|greater) than"):
+            read_recipe("carn-x4", [f"data.smaller={wrong}"])
+
+
 def test_a_change_can_add_a_section():
     assert read_recipe("carn-x4", ["prune.budget=0.5"]).prune.budget == 0.5
 

@@ -1,4 +1,5 @@
 import json
+import os
 import struct
 
 import pytest
@@ -89,6 +90,14 @@ def test_a_sealed_description_that_is_no_object_is_refused(path, monkeypatch, te
 def test_a_refusal_is_one_line_of_bounded_length():
     assert str(refusal("a\nb\x1b[1mc\ud800")) == "a?b?[1mc?"
     assert len(str(refusal("x" * 10**6))) == 1001
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    pipe = tmp_path / "pipe.safetensors"
+    os.mkfifo(pipe)
+    with pytest.raises(CheckpointError) as refused:
+        read_sealed(pipe)
+    assert str(refused.value) == f"{pipe} is a device or pipe, a checkpoint is a file"
 
 
 @pytest.mark.parametrize("name", ["", "no\0name.safetensors"])

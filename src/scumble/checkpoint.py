@@ -124,7 +124,10 @@ def read_info(path: str | Path) -> CheckpointInfo:
     """Return what a file of ours says about itself."""
     _, info = _read(_located(path))
     if info is None:
-        raise CheckpointError(f"{path} was not written by scumble and says nothing of itself")
+        raise CheckpointError(
+            f"{path} was not written by scumble and does not say which network it holds; name it "
+            f"(--network, or network in Python)"
+        )
     return info
 
 
@@ -231,7 +234,10 @@ def _template(
         return network
     if network is None and (info is None or info.network is None):
         whose = "a state dict" if info is None else f"a {info.class_name} that scumble cannot build"
-        raise refusal(f"{path} holds {whose}; say which network it belongs to (network=)")
+        raise refusal(
+            f"{path} holds {whose}; say which network it belongs to "
+            f"(--network, or network in Python)"
+        )
     with torch.device("meta"):
         if network is not None:
             return build(network)

@@ -8,6 +8,8 @@
     ├── EngineError        a network that an engine cannot run
     ├── MetricError        pictures that cannot be compared
     ├── CheckpointError    a file that cannot be read or trusted
+    ├── RecipeError        a recipe that says something we do not understand
+    ├── TrainingError      a training run that cannot start or go on
     ├── ImageError         a picture that cannot be read, written or used
     └── DataError          a data set that does not fit
 

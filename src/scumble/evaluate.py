@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+import scumble.zoo
 from scumble.checkpoint import load
 from scumble.data.bicubic import resize
 from scumble.data.images import to_float, to_uint8
@@ -17,8 +19,14 @@ from scumble.devices import pick_device
 from scumble.errors import DataError, ImageError, MetricError, NetworkError
 from scumble.inspection import Inspection, inspect
 from scumble.metrics.protocols import PROTOCOLS, Protocol
-from scumble.models import spec_of
+from scumble.models import NetworkSpec, spec_of
 from scumble.tiles import reach, run_tiled
+
+
+def mean_score(scores: Iterable[float]) -> float | None:
+    """Return the mean of the finite scores: a picture restored exactly has an infinite PSNR."""
+    finite = [score for score in scores if isfinite(score)]
+    return fmean(finite) if finite else None
 
 
 @dataclass(frozen=True)
@@ -48,11 +56,16 @@ class Evaluation:
         return [picture for picture in self.pictures if picture.failure is not None]
 
     @property
-    def mean(self) -> dict[str, float]:
-        """Return the mean of every metric over all scored pictures."""
+    def mean(self) -> dict[str, float | None]:
+        """Return the mean of every metric over all scored pictures, but those without a number."""
         scored = self.scored
         names = scored[0].scores if scored else ()
-        return {name: fmean(picture.scores[name] for picture in scored) for name in names}
+        return {name: mean_score(picture.scores[name] for picture in scored) for name in names}
+
+    @property
+    def exact(self) -> list[PictureScore]:
+        """Return the pictures that were restored exactly, whose PSNR is infinite."""
+        return [p for p in self.scored if not all(map(isfinite, p.scores.values()))]
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -60,7 +73,7 @@ class Evaluation:
             "protocol": self.protocol.name,
             "description": self.protocol.description,
             "mean": self.mean,
-            "pictures": {picture.name: dict(picture.scores) for picture in self.scored},
+            "pictures": {picture.name: _plain(picture.scores) for picture in self.scored},
             "failed": {picture.name: picture.failure for picture in self.failed},
         }
 
@@ -160,8 +173,7 @@ class Report:
         lines = [_line(p.name, p.scores) for p in evaluation.scored]
         lines += [f"failed: {p.failure}" for p in evaluation.failed]
         lines += [f"skipped: {skip.reason}" for skip in self.skipped]
-        count = len(evaluation.scored)
-        lines += ["", _line(f"mean of {count}", evaluation.mean)]
+        lines += ["", *self._summary()]
         if self.cost is not None:
             height, width = self.cost.size
             macs = self.cost.cost.paper_macs / 1e9
@@ -173,6 +185,17 @@ class Report:
         return "\n".join(
             [f"{self.model} on {self.data}, {protocol.name}:", protocol.description, "", *lines]
         )
+
+    def _summary(self) -> list[str]:
+        """Return the mean, and what is not in it."""
+        evaluation = self.evaluation
+        lines = [_line(f"mean of {len(evaluation.scored)}", evaluation.mean)]
+        if evaluation.exact:
+            names = ", ".join(picture.name for picture in evaluation.exact)
+            lines.append(f"restored exactly, so without a PSNR and not in its mean: {names}")
+        if self.failed:
+            lines.append(f"failed: {len(evaluation.failed)}, skipped: {len(self.skipped)}")
+        return lines
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -195,6 +218,7 @@ def evaluate(
     strict: bool = False,
     lpips: Path | None = None,
     told: Callable[[int, int], None] | None = None,
+    network: str | None = None,
 ) -> Report:
     """Return the scores of a network on a folder of pictures.
 
@@ -207,18 +231,19 @@ def evaluate(
         strict: raise at the first bad picture instead of leaving it out.
         lpips: weights by which LPIPS is scored too.
         told: called after every picture with how many are done, and of how many.
+        network: the network that a state dict of others belongs to, such as ``rfdn-x4``.
     """
     where = pick_device(device)
-    network = None if model == "bicubic" else load(model)
-    spec = None if network is None else spec_of(network)
+    opened = _open(model, network)
+    spec = None if opened is None else spec_of(opened)
     chosen = PROTOCOLS[protocol or f"sr-y-x{spec.arguments['scale'] if spec else 4}"]
     if spec is not None and spec.arguments["scale"] != chosen.scale:
         raise NetworkError(f"{chosen.name} needs a network of x{chosen.scale}, got {spec}")
     if lpips is not None:
         chosen = chosen.with_lpips(lpips)
     pairs, skipped = check_pairs(find_pairs(data, chosen.scale), chosen.scale, strict=strict)
-    cost = None if network is None else inspect(network)
-    running = (network or Bicubic(chosen.scale)).to(where).eval()
+    cost = None if opened is None else inspect(opened)
+    running = (opened or Bicubic(chosen.scale)).to(where).eval()
     scores: list[PictureScore] = []
     for score in score_each(running, pairs, chosen, tile, strict):
         scores.append(score)
@@ -227,6 +252,18 @@ def evaluate(
     report = Report(model, str(data), Evaluation(chosen, tuple(scores)), tuple(skipped), cost)
     _refuse_nothing_scored(report)
     return report
+
+
+def _open(model: str, belongs_to: str | None) -> nn.Module | None:
+    """Return the network to be scored; None for bicubic."""
+    if belongs_to is None:
+        return None if model == "bicubic" else load(model)
+    if model == "bicubic" or model in scumble.zoo.names():
+        raise NetworkError(
+            f"only files of others need to be told the network that they belong to, got "
+            f"{belongs_to} for {model}; leave it out"
+        )
+    return load(model, NetworkSpec.parse(belongs_to).build())
 
 
 def _refuse_nothing_scored(report: Report) -> None:
@@ -239,7 +276,15 @@ def _refuse_nothing_scored(report: Report) -> None:
     )
 
 
-def _line(name: str, scores: Mapping[str, float]) -> str:
+def _plain(scores: Mapping[str, float]) -> dict[str, float | None]:
+    """Return scores as JSON can hold them: it knows no infinity."""
+    return {name: score if isfinite(score) else None for name, score in scores.items()}
+
+
+def _line(name: str, scores: Mapping[str, float | None]) -> str:
     digits = {"psnr": 2, "ssim": 4, "lpips": 4}
-    told = "  ".join(f"{key} {value:.{digits[key]}f}" for key, value in scores.items())
-    return f"{name:<24} {told}"
+    told = (
+        f"{key} {value:.{digits[key]}f}" if value is not None else f"{key} inf"
+        for key, value in scores.items()
+    )
+    return f"{name:<24} {'  '.join(told)}"

@@ -30,6 +30,7 @@ def _readable_budget(given: str | float) -> str | float:
 
 
 Side = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class NetworkSection(Section):
@@ -51,6 +52,9 @@ class DataSection(Section):
     )
     validation: float = Field(
         default=0.02, ge=0, lt=1, description="share of the photos to validate on"
+    )
+    smaller: tuple[Share, ...] = Field(
+        default=(), description="train on smaller copies too: [0.75, 0.5] of height and width"
     )
     memory_gb: float = Field(
         default=4.0, gt=0, description="decoded photos beyond this go to a file"

@@ -70,6 +70,8 @@ def refusal(text: str) -> CheckpointError:
 def read_bytes(path: Path) -> bytes:
     """Return what is in a file, or say in one sentence why it cannot be read."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise CheckpointError(f"{path} is a device or pipe, a checkpoint is a file")
         return path.read_bytes()
     except IsADirectoryError as error:
         raise CheckpointError(f"{path} is a folder, a checkpoint is a file") from error

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from tests.cli.test_command_line import run
 from tests.training.photos import make_photos, small_recipe
@@ -33,7 +34,24 @@ def test_photos_left_out_show_in_the_exit_code(tmp_path):
     file.write_text(small_recipe(photos, steps=2).to_yaml())
     done = run("train", str(file), "-o", str(tmp_path / "run"), expect=1)
     assert "bad.png" in done.stderr
-    assert "1 photos were left out" in done.stderr
+    assert "\n1 photo was left out\n" in done.stderr
+    assert (tmp_path / "run" / "network.safetensors").exists()
+
+
+def test_several_processes_speak_with_one_voice(tmp_path):
+    photos, file = make_photos(tmp_path / "photos"), tmp_path / "mine.yaml"
+    (photos / "bad.png").write_bytes(b"no picture")
+    file.write_text(small_recipe(photos, steps=2).to_yaml())
+    torchrun = str(Path(sys.executable).parent / "torchrun")
+    arguments = [torchrun, "--standalone", "--nproc-per-node", "2", "-m", "scumble", "train"]
+    arguments += [str(file), "-o", str(tmp_path / "run"), "--device", "cpu"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    for code, line in ((1, "1 photo was left out"), (0, "is done")):
+        done = subprocess.run(
+            arguments, capture_output=True, text=True, check=False, env=environment
+        )
+        assert done.returncode == code
+        assert (done.stdout + done.stderr).count(line) == 1
     assert (tmp_path / "run" / "network.safetensors").exists()
 
 

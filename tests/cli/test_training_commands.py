@@ -1,6 +1,9 @@
 import json
 import re
 
+import torch
+
+import scumble
 from scumble import read_info
 from tests.cli.test_command_line import run
 from tests.training.photos import PRUNE, make_photos, small_recipe
@@ -55,6 +58,23 @@ def test_prune_makes_a_trained_network_small(tmp_path):
         expect=2,
     )
     assert "no method named 'slss'. Did you mean 'sls'" in wrong.stderr
+
+
+def test_weights_of_others_are_scored_and_pruned_as_the_network_that_is_named(tmp_path):
+    photos, theirs = str(make_photos(tmp_path / "photos")), str(tmp_path / "theirs.pth")
+    torch.save(scumble.build("edsr-x2", features=16, blocks=1).state_dict(), theirs)
+    named = ("--network", "edsr-x2,features=16,blocks=1")
+    found = run("evaluate", "-n", theirs, "--data", photos, "--json", *named).stdout
+    assert json.loads(found)["protocol"] == "sr-y-x2"
+    pruning = ("prune", theirs, "--data", photos, "-o", str(tmp_path / "run"), "--steps", "2")
+    small = ("data.patch=12", "data.validation=0", "train.batch=2")
+    changes = [part for change in small for part in ("--set", change)]
+    oneshot = ("--method", "oneshot", "-m", "16", *changes)
+    run(*pruning, *oneshot, *named)
+    info = read_info(tmp_path / "run" / "network.safetensors")
+    assert {str(pattern) for pattern in info.patterns.values()} == {"2:16"}
+    wrong = run(*pruning, *oneshot, expect=2).stderr
+    assert "does not say which network it holds; name it (--network, or network in" in wrong
 
 
 def test_recipes_are_listed_shown_and_checked(tmp_path):

@@ -77,6 +77,18 @@ def test_each_pass_rounds_to_8_bits():
     assert resize(point.transpose(1, 2), 0.5)[0, :, 1].tolist() == [0, 1, 0, 0]
 
 
+def test_both_passes_gather_rows_that_lie_in_one_place(monkeypatch):
+    seen, weigh = [], bicubic._weighted_rows
+
+    def look(planes, weights, sources):
+        seen.append(planes.is_contiguous())
+        return weigh(planes, weights, sources)
+
+    monkeypatch.setattr(bicubic, "_weighted_rows", look)
+    resize(noise(3, 12, 16).transpose(1, 2), 0.5)
+    assert seen == [True, True]
+
+
 def test_rows_come_first():
     pixels = noise(1, 12, 12)
     swapped = resize(pixels.transpose(1, 2), 0.5).transpose(1, 2)

@@ -1,5 +1,8 @@
+import errno
+import os
 import re
 import shutil
+import tempfile
 from fractions import Fraction
 from pathlib import Path
 
@@ -9,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scumble.data.bicubic import resize
-from scumble.data.photos import Pair, Skipped, check_pairs, find_pairs, load_pair, split
+from scumble.data.photos import (
+    Pair,
+    Skipped,
+    check_pairs,
+    clean_size,
+    find_pairs,
+    load_pair,
+    smaller,
+    split,
+)
 from scumble.errors import DataError, ImageError
 from tests.data.photographs import noise, save_noise
 
@@ -76,6 +88,27 @@ def test_a_file_in_place_of_a_folder_is_called_a_file(tmp_path):
     file.write_bytes(b"")
     with refused(f"{file} is a file, photos need a folder; name the one that holds them"):
         find_pairs(file, 4)
+
+
+@pytest.mark.parametrize("closed", ["", "b", "b/c"])
+def test_a_folder_that_cannot_be_read_is_not_passed_over(tmp_path, monkeypatch, closed):
+    for name in ("a.png", "b/1.png", "b/c/2.png"):
+        save_noise(tmp_path / name, 8, 8)
+    for name in ("scandir", "listdir"):
+        monkeypatch.setattr(os, name, closing(tmp_path / closed, getattr(os, name)))
+    with refused(f"{tmp_path / closed} cannot be read: Permission denied"):
+        find_pairs(tmp_path, 4)
+
+
+def closing(folder: Path, read):
+    """What reads folders, but for one."""
+
+    def refuse(path="."):
+        if Path(path) == folder:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return read(path)
+
+    return refuse
 
 
 def test_missing_partners_are_named(tmp_path):
@@ -158,6 +191,41 @@ def test_a_degraded_picture_is_read_where_there_is_one(tmp_path):
     loaded = load_pair(Pair("a", tmp_path / "a.png", tmp_path / "b.png"), 3)
     assert torch.equal(loaded[0], degraded)
     assert torch.equal(loaded[1], clean[:, :9])
+
+
+def test_of_a_smaller_copy_both_pictures_are_smaller(tmp_path):
+    pixels = save_noise(tmp_path / "a.png", 21, 30)
+    (pair,) = smaller([Pair("a.png", tmp_path / "a.png")], 0.7)
+    degraded, clean = load_pair(pair, 4)
+    assert torch.equal(clean, resize(pixels, 0.7)[:, :12, :20])
+    assert torch.equal(degraded, resize(clean, Fraction(1, 4)))
+    assert (pair.name, pair.clean) == ("a.png at 0.7", tmp_path / "a.png")
+
+
+@given(st.integers(8, 40), st.integers(8, 40), st.sampled_from([1, 0.75, 0.5, 0.3]))
+def test_headers_tell_how_large_a_copy_will_be(height, width, size):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.png"
+        save_noise(path, height, width)
+        pair = Pair("a.png", path, size=size)
+        assert clean_size(pair) == load_pair(pair, 1)[1].shape[1:]
+
+
+def test_copies_that_leave_too_little_do_not_fit(tmp_path):
+    save_noise(tmp_path / "a.png", 40, 64)
+    whole = Pair("a.png", tmp_path / "a.png")
+    half, quarter = smaller([whole], 0.5)[0], smaller([whole], 0.25)[0]
+    good, (skipped,) = check_pairs([whole, half, quarter], 4, smallest_side=5)
+    assert good == [whole, half]
+    assert "leaves 2x4" in skipped.reason
+
+
+def test_pairs_of_files_have_no_smaller_copies(tmp_path):
+    with refused(
+        "smaller copies of photos (data.smaller) need degraded pictures to be made, "
+        "got files of them; leave it out"
+    ):
+        smaller(find_pairs(benchmark(tmp_path), 4), 0.5)
 
 
 def test_matlabs_own_files_are_pairs_with_equal_halves(data):

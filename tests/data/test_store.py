@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from scumble.data import store as store_module
 from scumble.data.cache import cache_name
-from scumble.data.photos import Pair, load_pair
+from scumble.data.photos import Pair, load_pair, smaller
 from scumble.data.store import PictureStore
 from scumble.errors import DataError, ImageError
 from tests.data.photographs import save_noise
@@ -76,6 +76,15 @@ def test_a_crop_is_a_slice_of_the_pair(store, photos, data):
     assert torch.equal(clean, whole[1][:, rows_of_clean, columns_of_clean])
 
 
+@pytest.mark.parametrize("limit", [10**6, 1000])
+def test_smaller_copies_stand_beside_whole_photos(photos, tmp_path, limit):
+    pairs = [*photos, *smaller(photos, 0.8)]
+    store = PictureStore(pairs, SCALE, limit, tmp_path)
+    assert store.sizes[4:] == [(5, 8), (2, 2), (10, 4), (3, 13)]
+    assert torch.equal(store.pair(6)[1], load_pair(pairs[6], SCALE)[1])
+    assert cache_name(pairs[4:], SCALE) != cache_name(photos, SCALE)
+
+
 def test_a_crop_is_its_own_and_may_be_changed(store):
     before = store.crop(0, 0, 0, 2, 2, SCALE)
     for part in store.crop(0, 0, 0, 2, 2, SCALE):
@@ -107,10 +116,13 @@ def test_a_crop_of_another_scale_is_refused(store):
 
 def test_the_limit_decides_between_memory_and_file(photos, tmp_path):
     needed = sum(3 * (h // 3) * (w // 3) * 10 for h, w in SIZES)
-    PictureStore(photos, SCALE, needed, tmp_path)
-    assert not list(tmp_path.iterdir())
-    PictureStore(photos, SCALE, needed - 1, tmp_path)
-    assert len(list(tmp_path.iterdir())) == 1
+    copy = smaller(photos[2:3], 0.5)
+    for pairs, bytes_needed in ((photos, needed), ([*photos, *copy], needed + 3 * 6 * 2 * 10)):
+        folder = tmp_path / str(len(pairs))
+        PictureStore(pairs, SCALE, bytes_needed, folder)
+        assert not folder.exists()
+        PictureStore(pairs, SCALE, bytes_needed - 1, folder)
+        assert len(list(folder.iterdir())) == 1
 
 
 def test_without_room_or_cache_folder_it_is_refused(photos):
@@ -124,9 +136,14 @@ def test_without_room_or_cache_folder_it_is_refused(photos):
 
 def test_a_full_disk_is_told_before_the_work(photos, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1))
-    told = f"{tmp_path} needs 0.0 MB for decoded photos, has 0.0 MB free; name another cache folder"
+    folder = tmp_path / "new" / "cache"
+    told = (
+        f"{folder} needs 0.0 MB for decoded photos, has 0.0 MB free; "
+        f"make room, or choose a folder on another disk for the run"
+    )
     with pytest.raises(DataError, match=f"^{re.escape(told)}$"):
-        PictureStore(photos, SCALE, 10, tmp_path)
+        PictureStore(photos, SCALE, 10, folder)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_cache_folder_that_cannot_be_is_told(photos, tmp_path):

@@ -107,29 +107,58 @@ def test_a_protocol_with_weights_scores_lpips_of_what_would_be_saved(random_weig
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(CheckpointError) as refused:
         Lpips.from_file(tmp_path / "none.pth")
-    assert str(refused.value) == (
-        f"LPIPS needs its file of weights, but there is none at {tmp_path / 'none.pth'}"
-    )
+    assert str(refused.value) == (f"the weights of LPIPS: there is no file {tmp_path / 'none.pth'}")
 
 
-@pytest.mark.parametrize("content", [b"", b"not weights", b"PK\x03\x04 torn"])
-def test_a_file_of_something_else_is_refused(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "is not a whole file of torch's: it is empty"),
+        (
+            b"not weights",
+            "is damaged or holds more than tensors, such as code to run; "
+            "nothing of it was executed; save its state_dict instead",
+        ),
+        (
+            b"PK\x03\x04 torn",
+            "is not a whole file of torch's: PytorchStreamReader failed reading zip archive: "
+            "not a ZIP archive",
+        ),
+    ],
+)
+def test_a_file_of_something_else_is_refused(tmp_path, content, reason):
     path = tmp_path / "broken.pth"
     path.write_bytes(content)
     with pytest.raises(CheckpointError) as refused:
         Lpips.from_file(path)
-    assert str(refused.value) == f"{path} cannot be read as weights of LPIPS"
+    assert str(refused.value) == f"the weights of LPIPS: {path} {reason}"
 
 
-def test_anything_but_tensors_by_name_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ([torch.zeros(1)], "needs to hold a state dict of tensors, got something else"),
+        ({"epoch": 3}, "needs to hold plain tensors by name, got a int at 'epoch'"),
+    ],
+)
+def test_anything_but_tensors_by_name_is_refused(tmp_path, content, reason):
     path = tmp_path / "other.pth"
-    for content in ([torch.zeros(1)], {"epoch": 3}):
-        torch.save(content, path)
-        with pytest.raises(CheckpointError) as refused:
-            Lpips.from_file(path)
-        assert str(refused.value) == (
-            f"LPIPS needs a file of tensors by name, {path} holds something else"
-        )
+    torch.save(content, path)
+    with pytest.raises(CheckpointError) as refused:
+        Lpips.from_file(path)
+    assert str(refused.value) == f"the weights of LPIPS: {path} {reason}"
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(random_weights, number):
+    weights = torch.load(random_weights, weights_only=True)
+    weights["lin2.weight"][0] = number
+    torch.save(weights, random_weights)
+    with pytest.raises(CheckpointError) as refused:
+        Lpips.from_file(random_weights)
+    assert str(refused.value) == (
+        f"LPIPS needs finite weights, but {random_weights} has others in lin2.weight"
+    )
 
 
 def with_less(weights):
@@ -145,14 +174,14 @@ def with_another_shape(weights):
 
 
 @pytest.mark.parametrize(
-    ("change", "key"),
+    ("change", "told"),
     [
-        (with_less, "lin4.weight"),
-        (with_more, "lin5.weight"),
-        (with_another_shape, "features.3.bias"),
+        (with_less, "lin4.weight missing"),
+        (with_more, "lin5.weight unexpected"),
+        (with_another_shape, "features.3.bias (64,) instead of (192,) of another shape"),
     ],
 )
-def test_other_weights_are_refused_by_name(random_weights, change, key):
+def test_other_weights_are_refused_by_name(random_weights, change, told):
     weights = torch.load(random_weights, weights_only=True)
     change(weights)
     torch.save(weights, random_weights)
@@ -160,7 +189,7 @@ def test_other_weights_are_refused_by_name(random_weights, change, key):
         Lpips.from_file(random_weights)
     assert str(refused.value) == (
         f"LPIPS needs AlexNet's five convolutions and five linear layers, "
-        f"but {random_weights} has other weights: see {key}"
+        f"but {random_weights} has other weights: {told}"
     )
 
 

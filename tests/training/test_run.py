@@ -1,5 +1,6 @@
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import torch
 
 import scumble
 from scumble.errors import BudgetError, DataError, RecipeError, TrainingError
+from scumble.training.prepare import Prepared
 from scumble.training.run import BEST, FINAL, STATE, TrainingRun
+from scumble.training.team import Team
 from tests.training.photos import PRUNE, make_photos, small_recipe
 
 
@@ -78,6 +81,15 @@ def test_validation_keeps_the_best(photos, tmp_path):
     assert best.results == {"sr-y-x2": {"validation": max(found)}}
 
 
+def test_a_validation_without_a_number_keeps_no_best(photos, tmp_path, monkeypatch):
+    recipe = small_recipe(photos)
+    data = recipe.data.model_copy(update={"validation": 0.4})
+    monkeypatch.setattr(Prepared, "score", lambda self, network: None)
+    final = finish(recipe.model_copy(update={"data": data}), tmp_path / "run")
+    assert not (tmp_path / "run" / BEST).exists()
+    assert scumble.read_info(final).results is None
+
+
 def test_a_stop_is_obeyed_after_the_step_and_goes_on_later(photos, tmp_path):
     whole = finish(small_recipe(photos), tmp_path / "whole").read_bytes()
     run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
@@ -108,6 +120,50 @@ def test_a_loss_that_is_no_number_stops_the_run_with_the_last_good_state(photos,
     good = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
     assert good.progress.step == 5
     assert not good.step.network.head.weight.isnan().any()
+
+
+def test_weights_that_the_last_step_has_spoiled_are_not_saved(photos, tmp_path, monkeypatch):
+    run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+    optimize = run.step.optimizer.step
+
+    def spoil() -> None:
+        optimize()
+        if run.progress.step == 9:
+            run.step.network.head.weight.data[0] = float("inf")
+
+    monkeypatch.setattr(run.step.optimizer, "step", spoil)
+    sentence = (
+        f"network/head.weight came to hold infinities or no numbers between steps 9 and 10; "
+        f"{tmp_path / 'run' / STATE} is from before it; train with a lower lr, or with clip"
+    )
+    with pytest.raises(TrainingError, match=f"^{re.escape(sentence)}$"):
+        list(run.events())
+    assert TrainingRun(small_recipe(photos), tmp_path / "run").progress.step == 5
+
+
+def test_before_anything_was_saved_this_is_said(photos, tmp_path):
+    run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+    run.step.network.head.weight.data[0] = float("inf")
+    sentence = r"the loss became (nan|inf) between steps 1 and 4; nothing was saved before it"
+    with pytest.raises(TrainingError, match=sentence):
+        list(run.events())
+
+
+class Apart(Team):
+    """A process beside one that is elsewhere."""
+
+    def same(self, text: str) -> bool:
+        return False
+
+
+def test_processes_that_see_different_things_do_not_start(photos, tmp_path):
+    sentence = (
+        f"the processes of a run need the same recipe, photos and state, and these have others; "
+        f"give them folders that all of them see, also for {tmp_path / 'run'}"
+    )
+    with pytest.raises(TrainingError, match=f"^{re.escape(sentence)}$"):
+        TrainingRun(small_recipe(photos), tmp_path / "run", Apart("cpu"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_cannot_work_is_said_before_any_step(photos, tmp_path):
@@ -227,28 +283,39 @@ def test_two_processes_train_like_one_on_the_doubled_batch(photos, tmp_path, tor
         torch.testing.assert_close(two[key], value, rtol=1e-3, atol=1e-4, msg=key)
 
 
-def test_tensorboard_gets_what_the_log_gets(photos, tmp_path):
-    recipe = small_recipe(photos, PRUNE, steps=4)
+def test_tensorboard_gets_what_the_log_gets_also_from_a_run_that_goes_on(photos, tmp_path):
+    recipe = small_recipe(photos, PRUNE, steps=10)
     watch = recipe.watch.model_copy(update={"tensorboard": True})
-    run = TrainingRun(recipe.model_copy(update={"watch": watch}), tmp_path / "run", device="cpu")
-    next(run.events())
+    recipe = recipe.model_copy(update={"watch": watch})
+    run = TrainingRun(recipe, tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run" / "tensorboard").exists()
+    for event in run.events():  # step 8 was logged and not saved: it comes again
+        if event.step == 8:
+            break
+    finish(recipe, tmp_path / "run")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     board = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
-    logged = run.prepared.log.read()[0]
     assert {"loss", "lr", "kept", "gmacs", "pressure"} <= set(board.Tags()["scalars"])
-    assert board.Scalars("loss")[0].step == logged["step"] == 4
-    assert board.Scalars("loss")[0].value == pytest.approx(logged["loss"])
+    shown = [(scalar.step, pytest.approx(scalar.value)) for scalar in board.Scalars("loss")]
+    assert [(event["step"], event["loss"]) for event in run.prepared.log.read()] == shown
+    assert [step for step, _ in shown] == [4, 5, 8, 10]
 
 
-def test_two_runs_in_one_folder_are_refused(photos, tmp_path):
-    first = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
-    second = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+def test_a_folder_is_for_one_run_from_the_start_to_the_last_step(photos, tmp_path):
+    def start() -> TrainingRun:
+        return TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+
+    first = start()
+    taken = f"another run is at work in {tmp_path / 'run'}; wait for it, or give another folder"
+    with pytest.raises(TrainingError, match=f"^{re.escape(taken)}$"):
+        start()
     events = first.events()
     next(events)
-    with pytest.raises(TrainingError, match="another process is training in"):
-        next(second.events())
+    with pytest.raises(TrainingError, match=f"^{re.escape(taken)}$"):
+        start()
     events.close()
+    second = start()
     assert next(second.events()).step == 4
 
 
@@ -260,12 +327,17 @@ def test_other_photos_are_noticed(photos, tmp_path):
 
 
 def test_halves_of_files_that_a_kill_left_are_swept_away(photos, tmp_path):
-    run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
-    (tmp_path / "run" / f".{STATE}.abc").write_bytes(b"half")
-    (tmp_path / "run" / "mine.txt").write_text("kept")
+    folder = tmp_path / "run"
+    (folder / "cache").mkdir(parents=True)
+    for half in (f".{STATE}.abc", ".log.jsonl.abc", "cache/.pictures-1.cache.abc"):
+        (folder / half).write_bytes(b"half")
+    (folder / "mine.txt").write_text("kept")
+    (folder / "cache" / "pictures-1.cache").write_text("kept")
+    run = TrainingRun(small_recipe(photos), folder, device="cpu")
     next(run.events())
-    names = {entry.name for entry in (tmp_path / "run").iterdir()}
-    assert names == {".lock", "log.jsonl", "mine.txt", "recipe.yaml"}
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    whole = {".lock", "cache", "cache/pictures-1.cache", "log.jsonl", "mine.txt", "recipe.yaml"}
+    assert names == whole
 
 
 def test_a_run_that_cannot_start_leaves_nothing(tmp_path):

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from scumble.cli.bench import bench
+from scumble.cli.engines import engines
 from scumble.cli.evaluate import evaluate
 from scumble.cli.inspect import inspect
 from scumble.cli.prune import prune
@@ -41,6 +43,8 @@ app.command()(inspect)
 app.command()(train)
 app.command()(prune)
 app.command()(evaluate)
+app.command()(bench)
+app.command()(engines)
 app.command()(zoo)
 app.add_typer(recipe, name="recipe")
 

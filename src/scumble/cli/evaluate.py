@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from scumble.cli.options import DeviceOption, JsonOption
+from scumble.cli.options import BelongsToOption, DeviceOption, JsonOption
 
 SOME_FAILED = 1
 
@@ -30,14 +30,16 @@ def evaluate(
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first bad picture.")
     ] = False,
+    belongs_to: BelongsToOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score a network on a folder of pictures."""
     from scumble.evaluate import evaluate as score
 
     with _bar() as told:
-        report = score(model, data, protocol, tile, device, strict, lpips, told)
-    typer.echo(json.dumps(report.to_json(), indent=2) if as_json else str(report))
+        report = score(model, data, protocol, tile, device, strict, lpips, told, belongs_to)
+    found = json.dumps(report.to_json(), indent=2, allow_nan=False) if as_json else str(report)
+    typer.echo(found)
     if report.failed:
         raise typer.Exit(SOME_FAILED)
 

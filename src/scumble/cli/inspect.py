@@ -1,18 +1,13 @@
 """``scumble inspect``: what a network is made of and what it costs."""
 
 import json
-import os
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from scumble.cli.networks import open_network
 from scumble.cli.options import parse_size
-from scumble.errors import CheckpointError, NetworkError, PatternError
-
-if TYPE_CHECKING:
-    from torch import nn
-
-FILE_ENDINGS = (".safetensors", ".pth", ".pt", ".ckpt")
+from scumble.errors import PatternError
 
 
 def inspect(
@@ -43,38 +38,6 @@ def inspect(
     import scumble  # late: `scumble --help` does not wait for torch
 
     report = scumble.inspect(
-        _open(network, belongs_to), height_width, pattern, pad_groups=pad_groups
+        open_network(network, belongs_to), height_width, pattern, pad_groups=pad_groups
     )
     typer.echo(json.dumps(report.to_json(), indent=2) if as_json else str(report))
-
-
-def _open(network: str, belongs_to: str | None) -> "nn.Module":
-    """Return the network that was named, or the one in a file."""
-    from scumble.models import NetworkSpec
-
-    if not _is_file(network):
-        spec = NetworkSpec.parse(network)
-        if belongs_to is not None:
-            raise NetworkError(
-                f"--network says which network a file belongs to, got the network {network} "
-                f"itself; leave --network out"
-            )
-        return spec.build()
-    return _load(network, None if belongs_to is None else NetworkSpec.parse(belongs_to).build())
-
-
-def _is_file(text: str) -> bool:
-    """Return whether a file is meant; a folder may well be called like a network."""
-    return text.lower().endswith(FILE_ENDINGS) or os.sep in text or os.path.isfile(text)
-
-
-def _load(path: str, network: "nn.Module | None") -> "nn.Module":
-    import scumble
-
-    if not os.path.exists(path):
-        raise CheckpointError(f"there is no file {path}")
-    try:
-        return scumble.load(path, network)
-    except CheckpointError as error:
-        # What Python calls network= is an option here.
-        raise CheckpointError(str(error).replace("network=", "--network")) from error

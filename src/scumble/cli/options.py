@@ -13,6 +13,10 @@ DeviceOption = Annotated[
 ChangesOption = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe: train.steps=1000.")
 ]
+BelongsToOption = Annotated[
+    str | None,
+    typer.Option("--network", help="The network that a state dict of others belongs to: rfdn-x4."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

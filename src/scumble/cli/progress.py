@@ -19,7 +19,8 @@ def watch(run: TrainingRun) -> None:
     """Run to the end and show it; Ctrl-C saves and ends it, so that it can go on later."""
     show = run.team.rank == 0
     if run.done and (run.folder / FINAL).exists():
-        typer.echo(f"{run.folder} is done: {run.folder / FINAL}")
+        if show:
+            typer.echo(f"{run.folder} is done: {run.folder / FINAL}")
         return
     if run.progress.step and show and not run.done:
         typer.echo(f"going on after step {run.progress.step}")
@@ -42,8 +43,9 @@ def watch(run: TrainingRun) -> None:
         typer.echo(_summary(run, last))
     if not run.done:
         raise typer.Exit(STOPPED)
-    if run.prepared.left_out:
-        typer.echo(f"{len(run.prepared.left_out)} photos were left out", err=True)
+    # The others do not know of all, and must not end with an error while the first is at work.
+    if run.prepared.left_out and show:
+        typer.echo(_left_out(len(run.prepared.left_out)), err=True)
         raise typer.Exit(SOME_FAILED)
 
 
@@ -63,6 +65,10 @@ def _summary(run: TrainingRun, last: Event | None) -> str:
     told = f"{run.folder / FINAL}: {describe(last, last.psnr)}" if last else f"{run.folder / FINAL}"
     best = run.progress.best
     return told if best is None else f"{told}\n{run.folder / BEST}: PSNR {best:.2f} dB"
+
+
+def _left_out(count: int) -> str:
+    return "1 photo was left out" if count == 1 else f"{count} photos were left out"
 
 
 def _stop_gently(run: TrainingRun) -> None:

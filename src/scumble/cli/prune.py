@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from scumble.cli.options import ChangesOption, DeviceOption
+from scumble.cli.options import BelongsToOption, ChangesOption, DeviceOption
 
 
 def prune(
@@ -19,6 +19,7 @@ def prune(
     budget: Annotated[str, typer.Option(help="What may remain: 1/8, 12.5%, 13.02e9.")] = "1/8",
     m: Annotated[int, typer.Option("-m", "--group", help="Group size.")] = 32,
     steps: Annotated[int, typer.Option(help="Training steps.")] = 60_000,
+    belongs_to: BelongsToOption = None,
     changes: ChangesOption = [],  # noqa: B006 (typer's own way to say: none given)
     device: DeviceOption = None,
 ) -> None:
@@ -27,5 +28,5 @@ def prune(
     from scumble.training.run import TrainingRun
     from scumble.training.shortcut import pruning_recipe
 
-    recipe = pruning_recipe(network, data, method, budget, m, steps, changes, device)
+    recipe = pruning_recipe(network, data, method, budget, m, steps, changes, device, belongs_to)
     watch(TrainingRun(recipe, output, device=device))

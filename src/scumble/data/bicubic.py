@@ -35,12 +35,18 @@ def resize(
     return rows_last.transpose(-1, -2).contiguous()
 
 
+def resized(side: int, scale: float | Fraction) -> int:
+    """Return how many pixels ``side`` of them become."""
+    return ceil(side * scale)
+
+
 def _resize_rows(
     pixels: UInt8[Tensor, "*b h w"], scale: float | Fraction
 ) -> UInt8[Tensor, "*b new_h w"]:
     """Return the picture with new rows, rounded to 8 bits."""
     weights, sources = (part.to(pixels.device) for part in _taps(pixels.shape[-2], scale))
-    planes = pixels.flatten(0, -3)
+    # Rows are gathered many times, which is slow where they lie apart: in a transposed picture.
+    planes = pixels.flatten(0, -3).contiguous()
     new = planes.new_empty(len(planes), len(weights), planes.shape[2])
     strip = max(1, STRIP_VALUES // planes[:, 0].numel())
     for first in range(0, len(weights), strip):
@@ -67,7 +73,7 @@ def _taps(
     size: int, scale: float | Fraction
 ) -> tuple[Float64[Tensor, "new taps"], Int64[Tensor, "new taps"]]:
     """Return the weights of each new row, and the rows that they belong to."""
-    new_size, factor = ceil(size * scale), float(scale)
+    new_size, factor = resized(size, scale), float(scale)
     stretch = min(factor, 1.0)  # a picture that shrinks is blurred as much
     width = 4 / stretch
     # Places are counted from 1, as MATLAB does, so that they round alike.

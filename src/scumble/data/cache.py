@@ -110,6 +110,7 @@ def cache_name(pairs: Sequence[Pair], scale: int) -> str:
     """Return the name of a cache file; it changes whenever a source, its size or its date does."""
     key = hashlib.sha256(_MAGIC + str(scale).encode())
     for pair in pairs:
+        key.update(f"\0{pair.size}".encode())
         for path in (pair.clean, pair.degraded):
             key.update(f"\0{path and _identity(path)}".encode("utf-8", "surrogateescape"))
     return f"pictures-{key.hexdigest()[:20]}.cache"

@@ -1,6 +1,7 @@
 """Where in a folder the clean and the degraded pictures lie."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ class Pair:
     name: str  # path of the clean file inside its folder, with forward slashes
     clean: Path
     degraded: Path | None = None  # without one it is made, smaller by MATLAB's bicubic
+    size: float = 1  # of the clean picture, as a share of its file's height and width
 
 
 def find_pairs(folder: str | Path, scale: int) -> list[Pair]:
@@ -33,6 +35,13 @@ def find_pairs(folder: str | Path, scale: int) -> list[Pair]:
     """
     check_scale(scale)
     folder = Path(folder)
+    try:
+        return _find(folder, scale)
+    except OSError as error:
+        raise DataError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
+
+
+def _find(folder: Path, scale: int) -> list[Pair]:
     if not folder.exists():
         raise DataError(f"there is no folder {folder}; name the folder of your photos")
     if not folder.is_dir():
@@ -114,13 +123,23 @@ def _photos(folder: Path) -> dict[str, Path]:
     """Return the picture files in and below a folder by their path inside it, sorted."""
     paths = {
         path.relative_to(folder).as_posix(): path
-        for path in folder.rglob("*")
+        for path in _files(folder)
         # Names with a dot in front are leavings of the system, such as ._photo.jpg of macOS.
         if path.suffix.lower() in ENDINGS and not path.name.startswith(".") and path.is_file()
     }
     if not paths:
         raise DataError(f"{folder} holds no photos; they end in {', '.join(ENDINGS)}")
     return dict(sorted(paths.items()))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files in and below a folder; a folder that cannot be read is not passed over."""
+
+    def stop(error: OSError) -> None:
+        raise error
+
+    for inside, _, names in os.walk(folder, onerror=stop):
+        yield from (Path(inside, name) for name in names)
 
 
 def _by_stem(folder: Path) -> dict[str, Path]:

@@ -2,19 +2,28 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from jaxtyping import UInt8
 from torch import Tensor
 
-from scumble.data.bicubic import resize
+from scumble.data.bicubic import resize, resized
 from scumble.data.images import picture_size, read_rgb
 from scumble.data.layouts import Pair, check_scale, find_pairs
 from scumble.errors import DataError, ImageError
 
-__all__ = ["Pair", "Skipped", "check_pairs", "find_pairs", "load_pair", "split"]
+__all__ = [
+    "Pair",
+    "Skipped",
+    "check_pairs",
+    "clean_size",
+    "find_pairs",
+    "load_pair",
+    "smaller",
+    "split",
+]
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,7 @@ class Skipped:
 def load_pair(pair: Pair, scale: int) -> tuple[UInt8[Tensor, "3 h w"], UInt8[Tensor, "3 H W"]]:
     """Return the degraded picture and the clean one, cropped to ``scale`` times its size."""
     clean = read_rgb(pair.clean)
+    clean = clean if pair.size == 1 else resize(clean, pair.size)
     height, width = _degraded_size(pair, clean.shape[1:], scale)
     clean = clean[:, : height * scale, : width * scale].contiguous()
     if pair.degraded is None:
@@ -35,6 +45,22 @@ def load_pair(pair: Pair, scale: int) -> tuple[UInt8[Tensor, "3 h w"], UInt8[Ten
     degraded = read_rgb(pair.degraded)
     _check_degraded(pair, degraded.shape[1:], (height, width), scale)
     return degraded, clean
+
+
+def clean_size(pair: Pair) -> tuple[int, int]:
+    """Return height and width of the clean picture of a pair, as its file's header says."""
+    height, width = picture_size(pair.clean)
+    return resized(height, pair.size), resized(width, pair.size)
+
+
+def smaller(pairs: Sequence[Pair], size: float) -> list[Pair]:
+    """Return the pairs of the same photos, made ``size`` times as large first."""
+    if any(pair.degraded is not None for pair in pairs):
+        raise DataError(
+            "smaller copies of photos (data.smaller) need degraded pictures to be made, "
+            "got files of them; leave it out"
+        )
+    return [replace(pair, name=f"{pair.name} at {size:g}", size=size) for pair in pairs]
 
 
 def check_pairs(
@@ -93,7 +119,7 @@ def _draw(path: Path, seed: int) -> float:
 
 
 def _check_pair(pair: Pair, scale: int, smallest_side: int) -> None:
-    size = _degraded_size(pair, picture_size(pair.clean), scale)
+    size = _degraded_size(pair, clean_size(pair), scale)
     if min(size) < smallest_side:
         raise DataError(
             f"{pair.clean} needs to leave {smallest_side} pixels a side at scale {scale}, "

@@ -24,8 +24,7 @@ from scumble.data.cache import (
     end_cache,
     read_index,
 )
-from scumble.data.images import picture_size
-from scumble.data.photos import Pair, Skipped, load_pair
+from scumble.data.photos import Pair, Skipped, clean_size, load_pair
 from scumble.errors import DataError, ImageError
 from scumble.files import atomic_write
 
@@ -110,7 +109,7 @@ def _decoded_bytes(pairs: Sequence[Pair], scale: int) -> int:
     total = 0
     for pair in pairs:
         try:
-            height, width = picture_size(pair.clean)
+            height, width = clean_size(pair)
         except ImageError:
             continue  # told when it is to be decoded
         total += 3 * (height // scale) * (width // scale) * (1 + scale**2)
@@ -142,13 +141,8 @@ def _in_file(path: Path, pairs: Sequence[Pair], scale: int, strict: bool, needed
 def _make_file(path: Path, pairs: Sequence[Pair], scale: int, strict: bool, needed: int) -> Index:
     """Write the cache file, one pair after the other."""
     try:
+        _refuse_full_disk(path.parent, needed)
         path.parent.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(path.parent).free
-        if free < needed:
-            raise DataError(
-                f"{path.parent} needs {_told(needed)} for decoded photos, has {_told(free)} free; "
-                f"name another cache folder"
-            )
         with atomic_write(path) as file:
             begin_cache(file)
             # One at a time: these photos do not fit into memory.
@@ -158,6 +152,16 @@ def _make_file(path: Path, pairs: Sequence[Pair], scale: int, strict: bool, need
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}") from error
     return index
+
+
+def _refuse_full_disk(folder: Path, needed: int) -> None:
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    free = shutil.disk_usage(there).free
+    if free < needed:
+        raise DataError(
+            f"{folder} needs {_told(needed)} for decoded photos, has {_told(free)} free; "
+            f"make room, or choose a folder on another disk for the run"
+        )
 
 
 def _append(file: IO[bytes], degraded: Tensor, clean: Tensor) -> None:

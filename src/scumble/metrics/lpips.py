@@ -1,6 +1,5 @@
 """LPIPS: Zhang et al., "The Unreasonable Effectiveness of Deep Features", 2018; version 0.1."""
 
-import pickle
 from pathlib import Path
 
 import torch
@@ -8,6 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from scumble.errors import CheckpointError, MetricError
+from scumble.foreign import read_torch
+from scumble.state_dicts import differences, not_finite
 
 # Of the pictures on which AlexNet was trained, in -1..1.
 MEAN = (-0.030, -0.088, -0.188)
@@ -54,18 +55,16 @@ class Lpips(nn.Module):
     @classmethod
     def from_file(cls, path: Path) -> "Lpips":
         """Return the metric with the weights of a ``.pth`` file, frozen."""
-        metric = cls()
-        weights = _read(path)
-        own = metric.state_dict()
-        wrong = sorted(
-            {key for key in own.keys() & weights.keys() if own[key].shape != weights[key].shape}
-            | (own.keys() ^ weights.keys())
-        )
-        if wrong:
+        metric, weights = cls(), _read(path)
+        told = differences(weights, metric.state_dict())
+        if told:
             raise CheckpointError(
                 f"LPIPS needs AlexNet's five convolutions and five linear layers, "
-                f"but {path} has other weights: see {wrong[0]}"
+                f"but {path} has other weights: {told}"
             )
+        broken = not_finite(weights)
+        if broken:
+            raise CheckpointError(f"LPIPS needs finite weights, but {path} has others in {broken}")
         metric.load_state_dict(weights)
         return metric.eval().requires_grad_(False)
 
@@ -106,12 +105,7 @@ class Lpips(nn.Module):
 
 def _read(path: Path) -> dict[str, Tensor]:
     """Return the tensors in a ``.pth`` file by name."""
-    if not path.is_file():
-        raise CheckpointError(f"LPIPS needs its file of weights, but there is none at {path}")
     try:
-        stored = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise CheckpointError(f"{path} cannot be read as weights of LPIPS") from error
-    if not isinstance(stored, dict) or not all(isinstance(v, Tensor) for v in stored.values()):
-        raise CheckpointError(f"LPIPS needs a file of tensors by name, {path} holds something else")
-    return stored
+        return read_torch(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"the weights of LPIPS: {error}") from error

@@ -16,7 +16,9 @@ class Log:
 
     def __init__(self, folder: Path, tensorboard: bool = False) -> None:
         self.path = folder / FILE
-        self.board: Any = _tensorboard(folder / "tensorboard") if tensorboard else None
+        self._writer: Any = _board_writer() if tensorboard else None
+        self._board_folder = folder / "tensorboard"
+        self._board: Any = None  # opened with the first event: a run may yet fail to start
 
     def write(self, event: Mapping[str, Any]) -> None:
         """Add one event."""
@@ -25,11 +27,18 @@ class Log:
                 file.write(json.dumps(event) + "\n")
         except OSError as error:
             raise TrainingError(f"{self.path} could not be written: {error.strerror}") from error
-        if self.board is not None:
-            for name, value in event.items():
-                if isinstance(value, int | float) and name != "step":
-                    self.board.add_scalar(name, value, event["step"])
-            self.board.flush()
+        if self._writer is not None:
+            self._show(event)
+
+    def _show(self, event: Mapping[str, Any]) -> None:
+        """Add one event to the board, in place of what a killed run wrote from there on."""
+        step = event["step"]
+        if self._board is None:
+            self._board = self._writer(str(self._board_folder), purge_step=step)
+        for name, value in event.items():
+            if isinstance(value, int | float) and name != "step":
+                self._board.add_scalar(name, value, step)
+        self._board.flush()
 
     def cut(self, step: int) -> None:
         """Drop what was written after ``step``: a run that was killed repeats it."""
@@ -53,11 +62,11 @@ class Log:
         return events
 
 
-def _tensorboard(folder: Path) -> Any:
+def _board_writer() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise TrainingError(
             "watch.tensorboard needs tensorboard; pip install 'scumble[train]'"
         ) from error
-    return SummaryWriter(str(folder))
+    return SummaryWriter

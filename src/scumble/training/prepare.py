@@ -1,46 +1,34 @@
 """From a recipe to everything that a run uses."""
 
-import hashlib
-import json
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
-import scumble.zoo
-from scumble.checkpoint import load
+from scumble.checkpoint import load, read_info
 from scumble.core.budget import Budget
 from scumble.core.pattern import Pattern
 from scumble.data.crops import CropPlan
 from scumble.data.loaders import Loader, ResidentLoader, Share, ThreadedLoader
-from scumble.data.photos import Skipped, check_pairs, find_pairs, load_pair, split
-from scumble.data.store import PictureStore
-from scumble.errors import CheckpointError, DataError, RecipeError
-from scumble.evaluate import restore
+from scumble.data.photos import Skipped
+from scumble.errors import CheckpointError, RecipeError
+from scumble.evaluate import mean_score, restore
 from scumble.methods import METHODS, SLS, Method, OneShot, Pruning, sparsify
 from scumble.metrics.protocols import PROTOCOLS, Protocol
 from scumble.models import NetworkSpec, spec_of
 from scumble.nn.gate_table import LearnedGates
+from scumble.nn.surgery import patterns
 from scumble.nn.tracing import trace
 from scumble.recipe import PruneSection, Recipe
 from scumble.registry import unknown_name
 from scumble.training.ema import Ema
 from scumble.training.log import Log
+from scumble.training.photos import Middle, decode_photos
 from scumble.training.step import TrainStep
 from scumble.training.team import Team
-
-logger = logging.getLogger(__name__)
-
-# The same photos are held out in every run, whatever its seed: runs can be compared.
-SPLIT_SEED = 0
-
-# Photos that cannot be used are named up to this many.
-MOST_TOLD = 10
 
 PRECISION = {"fp32": None, "bf16": torch.bfloat16}
 
@@ -51,7 +39,7 @@ class Prepared:
 
     step: TrainStep
     loader: Loader
-    validation: Sequence[tuple[Tensor, Tensor]]  # middles of the validation photos
+    validation: Sequence[Middle]  # of the photos held out; only the first process has them
     protocol: Protocol
     log: Log
     dense_macs: tuple[int, int]  # of the prunable layers, and of the whole network
@@ -68,8 +56,8 @@ class Prepared:
         network, ema = self.step.network, self.step.ema
         return network if ema is None else ema.averaged(network)
 
-    def score(self, network: nn.Module) -> float:
-        """Return the mean PSNR on the validation photos."""
+    def score(self, network: nn.Module) -> float | None:
+        """Return the mean PSNR on the validation photos; None without any."""
         scale = self.protocol.scale
         training = network.training
         network.eval()
@@ -78,7 +66,7 @@ class Prepared:
             for degraded, clean in self.validation
         ]
         network.train(training)
-        return fmean(scores)
+        return mean_score(scores)
 
 
 def prepare(recipe: Recipe, team: Team, folder: Path) -> Prepared:
@@ -92,7 +80,8 @@ def prepare(recipe: Recipe, team: Team, folder: Path) -> Prepared:
     if recipe.prune is not None:
         network, macs = _sparse(network, recipe.prune)
     network = network.to(team.device).to(memory_format=torch.channels_last)  # pyright: ignore
-    store, validation, left_out = _photos(recipe, scale, folder)
+    photos = decode_photos(recipe, scale, folder, team)
+    store = photos.store
     plan = CropPlan(store.sizes, recipe.data.patch, train.seed)
     share = Share(plan, recipe.data.patch, scale, train.batch, team.rank, team.size)
     if team.device.type == "cuda":
@@ -110,7 +99,14 @@ def prepare(recipe: Recipe, team: Team, folder: Path) -> Prepared:
     )
     log = Log(folder, tensorboard=recipe.watch.tensorboard and team.rank == 0)
     return Prepared(
-        step, loader, validation, PROTOCOLS[f"sr-y-x{scale}"], log, macs, _digest(store), left_out
+        step,
+        loader,
+        photos.middles,
+        PROTOCOLS[f"sr-y-x{scale}"],
+        log,
+        macs,
+        photos.digest,
+        photos.left_out,
     )
 
 
@@ -118,18 +114,42 @@ def starting_network(spec: NetworkSpec, start: str | None) -> nn.Module:
     """Return the network that a run begins with."""
     if start is None:
         return spec.build()
-    foreign = not start.endswith(".safetensors") and start not in scumble.zoo.names()
     try:
-        network = load(start, spec.build() if foreign else None)
+        network = load(start, None if _says_what_it_is(start) else spec.build())
     except CheckpointError as error:
         raise RecipeError(
             f"network.start: {error}; give a trained network by --set network.start=FILE"
         ) from error
-    if spec_of(network) != spec:
+    found = spec_of(network)
+    assert found is not None
+    if found != spec:
         raise RecipeError(
-            f"network.start needs to hold {spec}, but {start} holds {spec_of(network)}"
+            f"network.start needs to hold {_beside(spec, found)}, "
+            f"but {start} holds {_beside(found, spec)}"
+        )
+    if patterns(network):
+        raise RecipeError(
+            f"network.start needs to hold a dense network, but {start} is pruned already; "
+            f"give the one that it came from"
         )
     return network
+
+
+def _says_what_it_is(start: str) -> bool:
+    """Return whether a file names the network that it holds, as those of others do not."""
+    try:
+        return read_info(start).network is not None
+    except CheckpointError:
+        return False
+
+
+def _beside(spec: NetworkSpec, other: NetworkSpec) -> str:
+    """Return a spec in words that tell it from another."""
+    mine, theirs = spec.other_arguments, other.other_arguments
+    differing = [f"{key}={mine[key]}" for key in mine if mine[key] != theirs.get(key)]
+    if spec.name != other.name or not differing:
+        return str(spec)
+    return f"{spec} with {', '.join(differing)}"
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -202,42 +222,3 @@ def _optimizer(network: nn.Module, recipe: Recipe, device: torch.device) -> torc
 def _scores(network: nn.Module) -> list[nn.Parameter]:
     tables = (module for module in network.modules() if isinstance(module, LearnedGates))
     return [table.scores for table in tables]
-
-
-def _photos(
-    recipe: Recipe, scale: int, folder: Path
-) -> tuple[PictureStore, list[tuple[Tensor, Tensor]], list[Skipped]]:
-    """Return the training photos, the middles of the validation photos, and what was left out."""
-    data = recipe.data
-    found = find_pairs(Path(data.photos), scale)
-    good, skipped = check_pairs(found, scale, data.patch, data.strict)
-    if not good:
-        reason = f"; the first: {skipped[0].reason}" if skipped else ""
-        raise DataError(f"none of {len(found)} photos in {data.photos} can be used{reason}")
-    for skip in skipped[:MOST_TOLD]:
-        logger.warning("left out: %s", skip.reason)
-    if len(skipped) > MOST_TOLD:
-        logger.warning("left out: %d more photos", len(skipped) - MOST_TOLD)
-    training, held_out = split(good, data.validation, SPLIT_SEED)
-    if not training:
-        raise DataError(f"{data.photos} leaves no photo to train on beside the validation")
-    limit = int(data.memory_gb * 2**30)
-    store = PictureStore(training, scale, limit, folder / "cache", strict=data.strict)
-    middles = (_middle(*load_pair(pair, scale), recipe.watch.crop, scale) for pair in held_out)
-    return store, list(middles), [*skipped, *store.skipped]
-
-
-def _digest(store: PictureStore) -> str:
-    """Return what changes when a photo comes, goes or gets another size."""
-    told = [(pair.name, *size) for pair, size in zip(store.pairs, store.sizes, strict=True)]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
-
-
-def _middle(degraded: Tensor, clean: Tensor, side: int, scale: int) -> tuple[Tensor, Tensor]:
-    """Return the middle of a pair, at most ``side`` high and wide before scaling."""
-    height, width = (min(side, extent) for extent in degraded.shape[1:])
-    top, left = (degraded.shape[1] - height) // 2, (degraded.shape[2] - width) // 2
-    small = degraded[:, top : top + height, left : left + width]
-    rows = slice(top * scale, (top + height) * scale)
-    columns = slice(left * scale, (left + width) * scale)
-    return small, clean[:, rows, columns]

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from math import isfinite
 from pathlib import Path
 
 import torch
@@ -15,16 +16,22 @@ from scumble.errors import BudgetError, TrainingError
 from scumble.files import atomic_write
 from scumble.methods import Pruning, finalize
 from scumble.recipe import Recipe
-from scumble.training.lock import alone_in
-from scumble.training.log import FILE as LOG
+from scumble.state_dicts import not_finite
+from scumble.training.folder import BEST, FINAL, RECIPE, STATE, RunFolder
 from scumble.training.prepare import Prepared, prepare
 from scumble.training.schedule import learning_rate
-from scumble.training.state import Origin, Progress, read_state, restore_state, save_state
+from scumble.training.state import (
+    Origin,
+    Progress,
+    read_state,
+    restore_state,
+    save_state,
+    state_tensors,
+)
 from scumble.training.step import CapturedStep, TrainStep
 from scumble.training.team import Team, gather_team
 
-STATE, BEST, FINAL = "state.safetensors", "best.safetensors", "network.safetensors"
-RECIPE = "recipe.yaml"
+__all__ = ["BEST", "FINAL", "STATE", "Event", "TrainingRun"]
 
 
 @dataclass(frozen=True)
@@ -53,21 +60,27 @@ class TrainingRun:
         self.team = team or gather_team(device)
         self.plain_recipe = recipe.model_dump(mode="json")
         self.stopping = False
-        self._open_folder()
+        held = RunFolder(folder)
+        if self.team.rank == 0:
+            held.open()
+        self.lock = held.lock
         try:
             state = read_state(folder / STATE, self.plain_recipe)
             self.prepared: Prepared = prepare(recipe, self.team, folder)
+            self.origin = Origin(self.plain_recipe, self.prepared.photos)
+            self.progress = Progress()
+            if state is not None:
+                self.progress = restore_state(folder / STATE, state, self.step, self.origin)
+            if not self.team.same(f"{self.origin} {self.progress}"):
+                raise TrainingError(
+                    f"the processes of a run need the same recipe, photos and state, and these "
+                    f"have others; give them folders that all of them see, also for {folder}"
+                )
+            self._write_what_is_known()
         except BaseException:
-            with suppress(OSError):
-                folder.rmdir()  # if nothing is in it: a run that cannot start leaves nothing
+            if self.team.rank == 0:
+                held.abandon()
             raise
-        self.origin = Origin(self.plain_recipe, self.prepared.photos)
-        self.progress = Progress()
-        if state is not None:
-            self.progress = restore_state(folder / STATE, state, self.step, self.origin)
-        if self.team.rank == 0:
-            self._write_recipe()
-            self.prepared.log.cut(self.progress.step)
         self.team.wait()
 
     @property
@@ -86,8 +99,7 @@ class TrainingRun:
 
     def events(self) -> Iterator[Event]:
         """Train to the end, and tell about it every ``log_every`` steps."""
-        with alone_in(self.folder) if self.team.rank == 0 else nullcontext():
-            self._sweep()
+        with self.lock if self.team.rank == 0 else nullcontext():
             yield from self._train()
 
     def _train(self) -> Iterator[Event]:
@@ -103,11 +115,14 @@ class TrainingRun:
             total += stepper(*batch)
             done = self.progress.step + 1
             self.progress = replace(self.progress, step=done)
-            stopping = self.stopping  # asked during this step; a later wish is heard at the next
+            # Asked during this step; a later wish is heard at the next, by all processes together.
+            stopping = self.team.any(self.stopping)
             last = done == steps or stopping
             save, validate = last or done % watch.save_every == 0, done % watch.validate_every == 0
             if save or validate or done % watch.log_every == 0:
                 loss = self._finite(total / (done - since), since)
+                if save or validate:
+                    self._refuse_broken(since)
                 psnr = self._validate() if validate or done == steps else None
                 event = self._event(loss, psnr, time.perf_counter() - start)
                 self._log(event)
@@ -136,14 +151,23 @@ class TrainingRun:
 
     def _finite(self, loss: Tensor, since: int) -> float:
         value = loss.item()
-        if value - value != 0:
-            where = self.folder / STATE
-            kept = f"{where} is from before it" if where.exists() else "nothing was saved before it"
-            raise TrainingError(
-                f"the loss became {value} between steps {since + 1} and {self.progress.step}; "
-                f"{kept}; train with a lower lr, or with clip"
-            )
+        if not isfinite(value):
+            raise self._diverged(f"the loss became {value}", since)
         return value
+
+    def _refuse_broken(self, since: int) -> None:
+        """Refuse to keep a network that a last gradient has spoiled, though its loss was fine."""
+        broken = not_finite(state_tensors(self.step)) if self.team.rank == 0 else None
+        if broken is not None:
+            raise self._diverged(f"{broken} came to hold infinities or no numbers", since)
+
+    def _diverged(self, what: str, since: int) -> TrainingError:
+        where = self.folder / STATE
+        kept = f"{where} is from before it" if where.exists() else "nothing was saved before it"
+        return TrainingError(
+            f"{what} between steps {since + 1} and {self.progress.step}; "
+            f"{kept}; train with a lower lr, or with clip"
+        )
 
     def _validate(self) -> float | None:
         """Return the validation's PSNR, and keep the network if it is the best so far."""
@@ -153,7 +177,7 @@ class TrainingRun:
         psnr = self.prepared.score(network)
         best = self.progress.best
         met = self.step.pruning is None or self.step.pruning.reached
-        if met and (best is None or psnr > best):
+        if met and psnr is not None and (best is None or psnr > best):
             self.progress = replace(self.progress, best=psnr)
             self._save_network(self.folder / BEST, psnr)
         return psnr
@@ -175,7 +199,7 @@ class TrainingRun:
         network = self.prepared.averaged()
         if isinstance(getattr(network, "pruning", None), Pruning):
             network = finalize(network)
-        results = {self.prepared.protocol.name: {"validation": psnr}} if psnr else None
+        results = {self.prepared.protocol.name: {"validation": psnr}} if psnr is not None else None
         save(
             network,
             path,
@@ -209,22 +233,13 @@ class TrainingRun:
         if self.team.rank == 0:
             self.prepared.log.write(asdict(event))
 
-    def _sweep(self) -> None:
-        """Remove halves of files that a kill left behind."""
-        if self.team.rank == 0:
-            for name in (STATE, BEST, FINAL, RECIPE, LOG):
-                for half in self.folder.glob(f".{name}.*"):
-                    half.unlink(missing_ok=True)
-
-    def _open_folder(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise TrainingError(f"{self.folder} cannot hold a run: {error.strerror}") from error
-
-    def _write_recipe(self) -> None:
+    def _write_what_is_known(self) -> None:
+        """Write the recipe, and cut the log to the steps that are done."""
+        if self.team.rank != 0:
+            return
         try:
             with atomic_write(self.folder / RECIPE) as file:
                 file.write(self.recipe.to_yaml().encode())
         except OSError as error:
             raise TrainingError(f"{self.folder} cannot hold a run: {error.strerror}") from error
+        self.prepared.log.cut(self.progress.step)

@@ -23,9 +23,10 @@ def pruning_recipe(
     steps: int,
     changes: Sequence[str] = (),
     device: str | None = None,
+    belongs_to: str | None = None,
 ) -> Recipe:
     """Return the recipe that prunes a trained network on a folder of photos."""
-    spec = _dense_spec(network)
+    spec = _dense_spec(network, belongs_to)
     pace = min(1.0, steps / FULL_SCHEDULE)
     content: dict[str, Any] = {
         "network": {"name": str(spec), "start": network, "arguments": spec.other_arguments},
@@ -56,8 +57,10 @@ def pruning_recipe(
     return change_recipe(content, changes)
 
 
-def _dense_spec(network: str) -> NetworkSpec:
+def _dense_spec(network: str, belongs_to: str | None) -> NetworkSpec:
     """Return what the file of a trained, dense network of ours holds."""
+    if belongs_to is not None:
+        return NetworkSpec.parse(belongs_to)
     info = read_info(network)
     if info.network is None:
         raise CheckpointError(

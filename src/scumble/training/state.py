@@ -34,15 +34,21 @@ class Origin:
 
 def save_state(path: Path, step: TrainStep, progress: Progress, origin: Origin) -> None:
     """Write the state of a run, whole or not at all."""
+    tensors = state_tensors(step)
+    tensors["random/cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random/cuda"] = torch.cuda.get_rng_state()
+    write_sealed(path, tensors, {"kind": FORMAT, **asdict(progress), **asdict(origin)})
+
+
+def state_tensors(step: TrainStep) -> dict[str, Tensor]:
+    """Return everything that training changes, by name."""
     tensors = {f"network/{key}": value for key, value in step.network.state_dict().items()}
     for index, state in step.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{index}/{key}": torch.as_tensor(v) for key, v in state.items()}
     if step.ema is not None:
         tensors |= {f"ema/{key}": value for key, value in step.ema.tensors().items()}
-    tensors["random/cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random/cuda"] = torch.cuda.get_rng_state()
-    write_sealed(path, tensors, {"kind": FORMAT, **asdict(progress), **asdict(origin)})
+    return tensors
 
 
 def read_state(path: Path, recipe: dict[str, Any]) -> State | None:
