@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from scumble.core.pattern import Pattern
     from scumble.engines import compile
     from scumble.errors import ScumbleError
+    from scumble.exports import export
     from scumble.inspection import inspect
     from scumble.methods import SLS, OneShot, finalize, sparsify
     from scumble.models import build
@@ -24,6 +25,7 @@ _HOMES = {
     "ScumbleError": "scumble.errors",
     "build": "scumble.models",
     "compile": "scumble.engines",
+    "export": "scumble.exports",
     "finalize": "scumble.methods",
     "inspect": "scumble.inspection",
     "load": "scumble.checkpoint",
@@ -41,6 +43,7 @@ __all__ = [
     "__version__",
     "build",
     "compile",
+    "export",
     "finalize",
     "inspect",
     "load",

@@ -8,6 +8,7 @@
     ├── EngineError        a network that an engine cannot run
     ├── MetricError        pictures that cannot be compared
     ├── CheckpointError    a file that cannot be read or trusted
+    ├── ExportError        a network that cannot be written for other programs
     ├── RecipeError        a recipe that says something we do not understand
     ├── TrainingError      a training run that cannot start or go on
     ├── ImageError         a picture that cannot be read, written or used
@@ -43,6 +44,10 @@ class EngineError(ScumbleError):
 
 class CheckpointError(ScumbleError):
     """A file that cannot be read or trusted."""
+
+
+class ExportError(ScumbleError):
+    """A network that cannot be written for other programs."""
 
 
 class MetricError(ScumbleError):

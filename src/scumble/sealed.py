@@ -27,7 +27,7 @@ def write_sealed(path: Path, tensors: Mapping[str, Tensor], info: Mapping[str, A
     """Write tensors and their explanation to ``path``, whole or not at all."""
     metadata = {"scumble": json.dumps(info, sort_keys=True), "sha256": _UNSEALED}
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    content = _in_order(safetensors.torch.save(whole, metadata))
+    content = in_order(safetensors.torch.save(whole, metadata))
     place = _seal_place(content)
     assert place is not None
     seal = hashlib.sha256(content).hexdigest().encode()
@@ -94,7 +94,7 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     return parsed
 
 
-def _in_order(content: bytes) -> bytes:
+def in_order(content: bytes) -> bytes:
     """Return the same file with its metadata sorted: safetensors shuffles them each time."""
     header = json.loads(_header(content))
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
