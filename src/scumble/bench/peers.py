@@ -20,7 +20,6 @@ MALLOC = (
     f"glibc.malloc.mmap_threshold={_KEPT}:glibc.malloc.trim_threshold={_KEPT}"
     f":glibc.malloc.hugetlb=1"
 )
-INPUT = "picture"
 
 
 @dataclass(frozen=True)
@@ -111,10 +110,10 @@ class OnnxRuntime(Seat):
             str(self.files.onnx), options, providers=["CPUExecutionProvider"]
         )
         value = self.library.OrtValue
-        (result,) = self.session.get_outputs()
+        (given,), (result,) = self.session.get_inputs(), self.session.get_outputs()
         self.result = value.ortvalue_from_shape_and_type(result.shape, np.float32)
         self.binding = self.session.io_binding()
-        self.binding.bind_ortvalue_input(INPUT, value.ortvalue_from_numpy(self.picture))
+        self.binding.bind_ortvalue_input(given.name, value.ortvalue_from_numpy(self.picture))
         self.binding.bind_ortvalue_output(result.name, self.result)
 
     def run(self) -> None:

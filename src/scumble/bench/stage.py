@@ -1,24 +1,20 @@
 """What all contestants are given: the networks as files, one picture, and what is to come out."""
 
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from scumble.bench.cases import Case
-from scumble.bench.peers import INPUT, PEERS, Files
+from scumble.bench.peers import PEERS, Files
 from scumble.checkpoint import read_info, save
 from scumble.engines import compile
 from scumble.errors import EngineError, NetworkError
+from scumble.exports.onnx_model import to_onnx
 from scumble.inspection import inspect
 
 # Nobody who computes in float32 is so far off; a time for another picture says nothing.
 LARGEST_DIFFERENCE = 1e-3
-_OPSET = 18
 
 
 class Stage:
@@ -47,7 +43,9 @@ class Stage:
     def prepare(self, engine: str) -> None:
         """Export the network for an engine that needs it so, once."""
         if engine in PEERS and PEERS[engine].needs_onnx and not self.files.onnx.exists():
-            _export(self.case.module, torch.from_numpy(self._picture), self.files.onnx)
+            # Of this size only: fixed sizes are what these engines are fastest on.
+            model = to_onnx(self.case.module, torch.from_numpy(self._picture), any_size=False)
+            self.files.onnx.write_bytes(model.SerializeToString())
 
     def difference(self, made: np.ndarray, title: str) -> float:
         """Return the largest difference to the expected picture, as a share of its range."""
@@ -61,32 +59,3 @@ class Stage:
                 f"range; its time would say nothing"
             )
         return found
-
-
-def _export(network: torch.nn.Module, picture: torch.Tensor, path: Path) -> None:
-    """Write a network as ONNX, for pictures of this size."""
-    with _quiet():
-        program = torch.onnx.export(
-            network,
-            (picture,),
-            dynamo=True,
-            opset_version=_OPSET,
-            input_names=[INPUT],
-            verbose=False,
-        )
-    assert program is not None
-    program.save(path, external_data=False)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the exporter's remarks about its own insides to itself."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
