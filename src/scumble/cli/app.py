@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 from scumble.cli.bench import bench
 from scumble.cli.engines import engines
 from scumble.cli.evaluate import evaluate
+from scumble.cli.export import export
 from scumble.cli.inspect import inspect
 from scumble.cli.prune import prune
 from scumble.cli.recipe import recipe
@@ -45,6 +46,7 @@ app.command()(prune)
 app.command()(evaluate)
 app.command()(bench)
 app.command()(engines)
+app.command()(export)
 app.command()(zoo)
 app.add_typer(recipe, name="recipe")
 
