@@ -56,6 +56,7 @@ def test_bench_explains_how_an_engine_runs_networks(tmp_path):
         (["--engines", ","], "a list has at least one word, got ','"),
         (["--engines", "torch", "--size", "9"], "a size is WIDTHxHEIGHT in pixels"),
         (["--engines", "torch", "--pattern", "9"], "scumble: a pattern is written N:M"),
+        (["--engines", "torch", "--json", "no/a.json"], "scumble: --json needs a file in a folder"),
         (["--engines", "torch", "--network", "carn"], "itself; leave --network out"),
     ],
 )
@@ -75,3 +76,5 @@ def test_engines_are_listed_with_what_they_say_to_a_network(tmp_path):
     done = CliRunner().invoke(app, ["engines", "-n", str(tmp_path / "plain.pth")])
     assert done.exit_code == 2
     assert "say which network it belongs to" in done.stderr
+    told = told_by("engines", "-n", str(tmp_path / "plain.pth"), "--network", "edsr-x2,blocks=1")
+    assert "reference runs it on cpu" in told

@@ -54,6 +54,8 @@ def bench(
     height_width, names = parse_size(size), _words(engines)
     counts = [cores()] if threads is None else _numbers(threads)
     check_engines(names, counts)
+    if json_file is not None and (json_file.is_dir() or not json_file.parent.is_dir()):
+        raise EngineError(f"--json needs a file in a folder that is there, got {json_file}")
     cases = _cases(models, pattern, belongs_to)
     if explain:
         typer.echo(_explain(cases, names, counts[0]))

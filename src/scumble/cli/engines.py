@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from scumble.cli.options import JsonOption
+from scumble.cli.options import BelongsToOption, JsonOption
 
 ORDINARY = "edsr-x2,blocks=1"
 
@@ -15,6 +15,7 @@ def engines(
         str | None,
         typer.Option("-n", "--model", help="Ask about this network: a name, or a file."),
     ] = None,
+    belongs_to: BelongsToOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the engines, and whether each can run a network on this machine."""
@@ -22,7 +23,7 @@ def engines(
     from scumble.cli.networks import open_trained
     from scumble.engines.survey import survey
 
-    found, here = survey(open_trained(model or ORDINARY)), machine()
+    found, here = survey(open_trained(model or ORDINARY, belongs_to)), machine()
     if as_json:
         told = {one.engine: one.to_json() for one in found}
         typer.echo(json.dumps({"network": model, "machine": here, "engines": told}, indent=2))
