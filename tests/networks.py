@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from scumble.nn.gate_table import first
+
 
 class Tiny(nn.Module):
     """Somebody's own network: strides, dilation, shared and grouped layers, a short group."""
@@ -33,4 +35,4 @@ def picture(height: int = 12, width: int = 10, batch: int = 1) -> Tensor:
 def keep_only(network: nn.Module, n: int) -> None:
     """Freeze an SLS search at the same N everywhere."""
     pruning = network.pruning
-    pruning.table.freeze_([n] * len(pruning.layers))
+    pruning.table.freeze_(first([n] * len(pruning.layers), pruning.table.m))

@@ -103,8 +103,12 @@ class PruneSection(Section):
         default="ratio", description="of dense/kept, or kept/dense"
     )
     look_every: int = Field(default=2000, ge=1, description="steps between looks at the progress")
+    anneal: bool = Field(default=True, description="let the pressure grow; false: it stays")
+    ordered: bool = Field(
+        default=True, description="a larger weight outlives a smaller one; false: scores decide"
+    )
     rerank_every: int = Field(
-        default=1000, ge=1, description="steps between rankings of the weights"
+        default=1000, ge=0, description="steps between rankings of the weights; 0: never"
     )
     check_every: int = Field(default=20, ge=1, description="steps between looks at the budget")
     ceiling: float = Field(default=1.03, gt=0.5, description="largest score")

@@ -1,3 +1,4 @@
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,3 +70,13 @@ def test_a_score_outside_its_range_gets_no_gradient():
     scores = torch.tensor([0.9, 1.04, -0.1], requires_grad=True)
     priorities(scores).sum().backward()
     assert (scores.grad != 0).tolist() == [True, False, False]
+
+
+def test_without_order_every_score_is_a_priority_and_every_gate_stands_for_itself():
+    scores = torch.tensor([0.4, 0.9, 1.5], requires_grad=True)
+    found = priorities(scores, ceiling=1.0, ordered=False)
+    assert found.tolist() == pytest.approx([1.0, 0.4, 0.9, 1.0])
+    hard = gates(found, ordered=False)
+    assert hard.tolist() == [1, 0, 1, 1]
+    hard.backward(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    assert scores.grad.tolist() == [2, 3, 0]

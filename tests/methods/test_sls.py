@@ -225,7 +225,8 @@ def test_the_record_has_the_scores_when_the_budget_was_met():
         ({"progress": "speed"}, "progress 'ratio' or 'share', got 'speed'"),
         ({"min_progress": -1.0}, "min_progress of at least 0"),
         ({"ceiling": 0.3}, "a ceiling above 0.5, got 0.3"),
-        ({"look_every": 0}, r"steps of at least 1, got \(0, 1000, 1\)"),
+        ({"look_every": 0}, r"steps of at least 1, got \(0, 1\)"),
+        ({"rerank_every": -1}, "rerank_every of at least 0, got -1"),
         ({"m": 1}, "groups of 2 to 256, got m=1"),
     ],
 )
@@ -237,3 +238,91 @@ def test_settings_that_cannot_work_are_refused(settings, sentence):
 def test_a_budget_in_macs_reads_back_from_its_settings():
     method = SLS(budget=13.02e9, patch=(256, 128))
     assert SLS(**method.settings()) == method
+
+
+def test_without_annealing_the_pressure_stays():
+    method = SLS(m=16, budget="1/4", growth=2, look_every=1, anneal=False)
+    pruning = scumble.sparsify(Tiny(), method, size=(12, 10)).pruning
+    first = pruning.pressure_now.item()
+    for _ in range(3):
+        pruning.step()
+    assert pruning.pressure == Pressure(method.pressure)
+    assert pruning.pressure_now.item() == first > 0
+
+
+def test_ranks_that_are_never_renewed_stay_those_of_the_start():
+    sparse = scumble.sparsify(Tiny(), SLS(m=16, rerank_every=0), size=(12, 10))
+    before = sparse.down.ranks.clone()
+    with torch.no_grad():
+        sparse.down.weight.copy_(sparse.down.weight.flip(1))
+    for _ in range(3):
+        sparse.pruning.step()
+    assert torch.equal(sparse.down.ranks, before)
+
+
+def independent(budget):
+    sparse = scumble.sparsify(Tiny(), SLS(m=16, budget=budget, ordered=False), size=(12, 10))
+    scores = sparse.pruning.table.scores
+    with torch.no_grad():
+        scores.zero_()
+        scores[:, 4] = 0.8  # rank 5
+        scores[:, 9] = 0.45  # rank 10, the first to come back
+    return sparse
+
+
+def test_without_order_a_smaller_weight_may_outlive_a_larger_one():
+    sparse = independent("1/8")
+    assert sparse.pruning.kept == 0.125
+    before, x = sparse.down.ranks, picture()
+    during = sparse(x)
+    sparse.pruning.step()
+    assert sparse.pruning.reached
+    plain = scumble.finalize(sparse)
+    expected = (before == 0) | (before == 5)
+    assert torch.equal(plain.down.weight != 0, expected)
+    assert {str(pattern) for pattern in sparse.pruning.patterns.values()} == {"2:16"}
+    torch.testing.assert_close(plain(x), during)
+
+
+def test_without_order_landing_reopens_the_rank_of_the_highest_priority():
+    sparse = independent("3/16")
+    sparse.pruning.step()
+    assert sparse.pruning.kept == pytest.approx(3 / 16)
+    ranks = sparse.down.ranks
+    expected = (ranks == 0) | (ranks == 5) | (ranks == 10)
+    assert torch.equal(scumble.finalize(sparse).down.weight != 0, expected)
+
+
+def test_a_search_without_order_trains_to_its_budget_and_is_saved(tmp_path):
+    sparse = scumble.sparsify(Tiny(), SLS(budget="1/4", ordered=False, **HASTY), size=(12, 10))
+    assert train(sparse, 200) < 200
+    pruned, x = scumble.finalize(sparse), picture()
+    scumble.save(pruned, tmp_path / "pruned.safetensors")
+    assert torch.equal(scumble.load(tmp_path / "pruned.safetensors", Tiny())(x), pruned(x))
+
+
+def test_one_step_without_order_by_hand():
+    """A layer of four weights: task and cost meet in the score of each rank alone."""
+    network = torch.nn.Sequential(torch.nn.Conv2d(4, 5, 1, bias=False))
+    with torch.no_grad():
+        network[0].weight.copy_(torch.tensor([3.0, -4, 2, 1]).repeat(5, 1).view(5, 4, 1, 1))
+    method = SLS(m=4, budget="1/4", pressure=0.5, patch=(1, 1), ordered=False)
+    sparse = scumble.sparsify(Around(network), method, size=(1, 1))
+    sparse.pruning.table.scores.data.copy_(torch.tensor([[0.9, 0.2, 0.6]]))
+    out = sparse(torch.ones(1, 3, 1, 1))
+    assert out.flatten().tolist() == [3.0 - 4 + 1] * 5  # rank 2 is closed: without the 2
+    (out.sum() + sparse.pruning.penalty()).backward()
+    # d out / d gate of ranks 1, 2, 3 over five outputs, and 0.5 x 5 MACs of each rank.
+    expected = [5 * 3 + 2.5, 5 * 2 + 2.5, 5 * 1 + 2.5]
+    assert sparse.pruning.table.scores.grad.flatten().tolist() == expected
+
+
+class Around(torch.nn.Module):
+    """Gives its inner network four channels of ones."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(torch.nn.functional.pad(x, (0, 0, 0, 0, 0, 1), value=1.0))

@@ -3,7 +3,7 @@ import copy
 import pytest
 import torch
 
-from scumble.nn.gate_table import FixedGates, LearnedGates
+from scumble.nn.gate_table import FixedGates, LearnedGates, first
 
 
 def test_fixed_gates_keep_the_first_n():
@@ -21,7 +21,7 @@ def test_learned_gates_start_open():
 
 def test_frozen_gates_no_longer_feel_their_scores():
     table = LearnedGates(layers=2, m=4)
-    table.freeze_([2, 3])
+    table.freeze_(first([2, 3], 4))
     with torch.no_grad():
         table.scores.zero_()
     table().sum().backward()
@@ -66,6 +66,6 @@ def test_a_copy_is_served_by_its_own_table():
     network = Asks(LearnedGates(2, 4))
     network.table.serve(network)
     twin = copy.deepcopy(network)
-    twin.table.freeze_([1, 1])
+    twin.table.freeze_(first([1, 1], 4))
     assert twin().sum() == 1
     assert network().sum() == 4

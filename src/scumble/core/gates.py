@@ -14,35 +14,45 @@ SCORE_CEILING = 1.03
 
 
 def priorities(
-    scores: Float[Tensor, "*layers boundaries"], ceiling: float = SCORE_CEILING
+    scores: Float[Tensor, "*layers boundaries"],
+    ceiling: float = SCORE_CEILING,
+    ordered: bool = True,
 ) -> Float[Tensor, "*layers m"]:
-    """Return the priority of every rank: the product of the scores before it (Eq. 4)."""
+    """Return the priority of every rank: the product of the scores before it (Eq. 4).
+
+    Not ``ordered``, each rank behind the first has a score of its own (the ablation of Table 3).
+    """
     in_range = scores.clamp(0, ceiling)
+    if not ordered:
+        return torch.cat([torch.ones_like(scores[..., :1]), in_range], dim=-1)
     products = cast(Tensor, _LeadingProducts.apply(in_range))  # pyright: ignore[reportUnknownMemberType]
     return torch.cat([torch.ones_like(scores[..., :1]), products], dim=-1)
 
 
-def gates(priorities: Float[Tensor, "*layers m"]) -> Float[Tensor, "*layers m"]:
+def gates(
+    priorities: Float[Tensor, "*layers m"], ordered: bool = True
+) -> Float[Tensor, "*layers m"]:
     """Return one gate per rank. Forward: 0 or 1. Backward: the gradient of the priority (Eq. 3).
 
     A gate never opens behind a closed one, even where scores above 1 lift a lower rank's
-    priority back over the threshold.
+    priority back over the threshold; not ``ordered``, every rank stands for itself.
     """
-    return cast(Tensor, _StraightThrough.apply(priorities))  # pyright: ignore[reportUnknownMemberType]
+    return cast(Tensor, _StraightThrough.apply(priorities, ordered))  # pyright: ignore[reportUnknownMemberType]
 
 
 class _StraightThrough(torch.autograd.Function):
     @staticmethod
-    def forward(priorities: Tensor) -> Tensor:
-        return (priorities > THRESHOLD).to(priorities.dtype).cumprod(-1)
+    def forward(priorities: Tensor, ordered: bool) -> Tensor:
+        hard = (priorities > THRESHOLD).to(priorities.dtype)
+        return hard.cumprod(-1) if ordered else hard
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, bool], output: Tensor) -> None:
         pass
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        return grads[0]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return grads[0], None
 
 
 class _LeadingProducts(torch.autograd.Function):

@@ -79,7 +79,7 @@ class OneShotPruning(GatedPruning):
 
     def penalty(self) -> Tensor:
         """Return zero: nothing pushes."""
-        return torch.zeros((), device=self.table.kept.device)
+        return torch.zeros((), device=self.table.open.device)
 
     def step(self) -> None:
         """Do nothing: the mask never changes."""

@@ -6,8 +6,9 @@ they cost, until the whole network meets its budget.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import compress
 from math import isfinite, prod
-from typing import ClassVar, get_args
+from typing import ClassVar, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,8 @@ from scumble.nn.surgery import Selector, choose, sparsify_
 from scumble.nn.tracing import trace
 
 PROGRESS = get_args(Progress)
+
+T = TypeVar("T")
 
 
 @METHODS.register("sls")
@@ -45,7 +48,9 @@ class SLS(Method):
     min_progress: float = 0.2  # up to this, pruning stalls (T)
     progress: Progress = "ratio"  # of what: dense/kept MACs, or the share kept
     look_every: int = 2000  # steps between two looks at the progress (K epochs)
-    rerank_every: int = 1000  # steps between two rankings of the weights
+    anneal: bool = True  # let the pressure grow; else it stays what it is (Table 3)
+    ordered: bool = True  # priorities are products of scores (POP); else scores alone (Table 3)
+    rerank_every: int = 1000  # steps between two rankings of the weights; 0: never
     check_every: int = 1  # steps between two looks at the budget
     ceiling: float = SCORE_CEILING  # of the scores
     land: bool = True  # spend what the last step saved too much (core.budget.land)
@@ -74,7 +79,7 @@ class SLS(Method):
     def _needs(self) -> list[tuple[str, bool]]:
         """Return what the settings need to be, and whether they are."""
         finite = all(map(isfinite, (self.pressure, self.growth, self.min_progress, self.ceiling)))
-        every = (self.look_every, self.rerank_every, self.check_every)
+        every = (self.look_every, self.check_every)
         return [
             (f"numbers that are finite, got {self}", finite),
             (f"groups of 2 to {LARGEST_GROUP}, got m={self.m}", 2 <= self.m <= LARGEST_GROUP),
@@ -84,6 +89,7 @@ class SLS(Method):
             (f"progress 'ratio' or 'share', got {self.progress!r}", self.progress in PROGRESS),
             (f"a ceiling above {THRESHOLD}, got {self.ceiling}", self.ceiling > THRESHOLD),
             (f"steps of at least 1, got {every}", min(every) >= 1),
+            (f"rerank_every of at least 0, got {self.rerank_every}", self.rerank_every >= 0),
             (
                 f"a patch of height and width, such as (48, 48), got {self.patch}",
                 len(self.sides) == 2 and min(self.sides) >= 1,
@@ -112,7 +118,7 @@ class SLS(Method):
     ) -> "SLSPruning":
         """Prepare ``network`` in place, with its budget counted on a picture of ``size``."""
         chosen = choose(network, self.m, where, pad_groups)
-        table = LearnedGates(len(chosen), self.m, self.ceiling)
+        table = LearnedGates(len(chosen), self.m, self.ceiling, self.ordered)
         table.to(next(iter(chosen.values())).weight.device)
         layers = sparsify_(network, chosen, table, pad_groups)
         return SLSPruning(self, network, layers, table, trace(network, size), size)
@@ -154,7 +160,7 @@ class SLSPruning(GatedPruning):
     @property
     def kept(self) -> float:
         """Return the share of the prunable layers' MACs that is kept now."""
-        return self._cost_of(self.table.counts()) / self.dense
+        return self._cost_now() / self.dense
 
     @property
     def reached(self) -> bool:
@@ -170,12 +176,13 @@ class SLSPruning(GatedPruning):
         """Advance by one training step: clamp, rank, test the budget, adjust the pressure."""
         self.steps += 1
         self.table.clamp_()
-        if self.steps % self.method.rerank_every == 0:
+        if self.method.rerank_every and self.steps % self.method.rerank_every == 0:
             for layer in self.layers.values():
                 layer.rerank_()
         if self.steps % self.method.check_every == 0 and not self.reached:
             self._freeze_if_met()
-        if self.steps % self.method.look_every == 0 and not self.reached:
+        looks = self.method.anneal and self.steps % self.method.look_every == 0
+        if looks and not self.reached:
             self.pressure = self.schedule.step(self.pressure, self.kept)
             self._push()
 
@@ -197,18 +204,40 @@ class SLSPruning(GatedPruning):
         self._push()
 
     def _freeze_if_met(self) -> None:
-        counts = self.table.counts()
-        if self._cost_of(counts) > self.target * self.dense:
+        if self._cost_now() > self.target * self.dense:
             return
         if not self.table.scores.isfinite().all():
             raise NetworkError(
                 "the scores of the search are no numbers any more, so training has diverged; "
                 "go back to an earlier state and train with a lower learning rate"
             )
-        if self.method.land:
-            priorities = self.table.priorities().tolist()
-            counts = land(counts, priorities, self.rank_macs, self.target * self.dense)
-        self.table.freeze_(counts)
+        rows = self.table().bool()
+        self.table.freeze_(self._landed(rows) if self.method.land else rows)
+
+    def _landed(self, rows: Tensor) -> Tensor:
+        """Return the gates after the ranks that are still affordable were reopened."""
+        priorities = self.table.priorities().tolist()
+        opened = zip(rows.tolist(), priorities, strict=True)
+        orders = [self._reopening(row, worth) for row, worth in opened]
+
+        def ordered(table: list[list[T]]) -> list[list[T]]:
+            pairs = zip(table, orders, strict=True)
+            return [[row[rank] for rank in order] for row, order in pairs]
+
+        counts = rows.sum(1).tolist()
+        target = self.target * self.dense
+        counts = land(counts, ordered(priorities), ordered(self.rank_macs), target)
+        landed = torch.zeros_like(rows)
+        for row, order, count in zip(landed, orders, counts, strict=True):
+            row[order[:count]] = True
+        return landed
+
+    def _reopening(self, row: list[bool], priorities: list[float]) -> list[int]:
+        """Return the ranks of a layer: those that are open, then the order to reopen others in."""
+        ranks = list(range(self.table.m))
+        if self.table.ordered:
+            return ranks
+        return sorted(ranks, key=lambda rank: (not row[rank], -priorities[rank]))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SLSPruning":
         """Move with the network; costs and pressure are too large and too small for half floats."""
@@ -225,8 +254,11 @@ class SLSPruning(GatedPruning):
     def _push(self) -> None:
         self.pressure_now.fill_(self.pressure.weight * self.patch_share)
 
-    def _cost_of(self, counts: list[int]) -> int:
-        return sum(sum(macs[:n]) for n, macs in zip(counts, self.rank_macs, strict=True))
+    def _cost_now(self) -> int:
+        with torch.no_grad():
+            rows = self.table().bool().tolist()
+        pairs = zip(rows, self.rank_macs, strict=True)
+        return sum(sum(compress(macs, row)) for row, macs in pairs)
 
     def _target(self, cost: NetworkCost, least: int) -> float:
         """Return the budget as a share of the prunable MACs, if patterns can meet it."""

@@ -17,15 +17,13 @@ class GateTable(nn.Module, ABC):
     once; a layer that runs on its own makes its gates itself.
     """
 
-    kept: Tensor  # N of each layer; of a learned table, once frozen
-    places: Tensor  # 0 .. m-1
+    open: Tensor  # bools, [layers, m]: the ranks that are kept; of a learned table, once frozen
 
     def __init__(self, kept: Sequence[int], m: int) -> None:
         super().__init__()
         self.m = m
         self.rows: tuple[Tensor, ...] | None = None
-        self.register_buffer("kept", torch.tensor(kept, dtype=torch.int64))
-        self.register_buffer("places", torch.arange(m), persistent=False)
+        self.register_buffer("open", first(kept, m))
 
     @abstractmethod
     def forward(self) -> Tensor:
@@ -59,6 +57,11 @@ class GateTable(nn.Module, ABC):
         return [int(count) for count in self().sum(1).tolist()]
 
 
+def first(kept: Sequence[int], m: int) -> Tensor:
+    """Return rows of ``m`` bools of which the first N are true."""
+    return torch.arange(m) < torch.tensor(kept).unsqueeze(1)
+
+
 def _as_it_is(tensor: Tensor) -> Tensor:
     return tensor
 
@@ -68,7 +71,7 @@ class FixedGates(GateTable):
 
     def forward(self) -> Tensor:
         """Return the gates of all layers, ``[layers, m]``."""
-        return (self.places < self.kept.unsqueeze(1)).to(torch.get_default_dtype())
+        return self.open.to(torch.get_default_dtype())
 
 
 class LearnedGates(GateTable):
@@ -77,21 +80,24 @@ class LearnedGates(GateTable):
     frozen: Tensor  # a bool on the device: a captured CUDA graph sees it change
     decisive: Tensor  # the scores when the gates were frozen
 
-    def __init__(self, layers: int, m: int, ceiling: float = SCORE_CEILING) -> None:
+    def __init__(
+        self, layers: int, m: int, ceiling: float = SCORE_CEILING, ordered: bool = True
+    ) -> None:
         super().__init__([m] * layers, m)
         self.ceiling = ceiling
+        self.ordered = ordered
         self.scores = nn.Parameter(torch.ones(layers, m - 1))
         self.register_buffer("frozen", torch.tensor(False))
         self.register_buffer("decisive", torch.ones(layers, m - 1))
 
     def forward(self) -> Tensor:
         """Return the gates of all layers, ``[layers, m]``."""
-        fixed = (self.places < self.kept.unsqueeze(1)).to(self.scores.dtype)
-        return torch.where(self.frozen, fixed, gates(self.priorities()))
+        fixed = self.open.to(self.scores.dtype)
+        return torch.where(self.frozen, fixed, gates(self.priorities(), self.ordered))
 
     def priorities(self) -> Tensor:
         """Return the priority of every rank, ``[layers, m]``."""
-        return priorities(self.scores, self.ceiling)
+        return priorities(self.scores, self.ceiling, self.ordered)
 
     @torch.no_grad()
     def clamp_(self) -> None:
@@ -99,8 +105,8 @@ class LearnedGates(GateTable):
         self.scores.clamp_(0, self.ceiling)
 
     @torch.no_grad()
-    def freeze_(self, kept: Sequence[int]) -> None:
+    def freeze_(self, rows: Tensor) -> None:
         """Fix the gates: from now on neither scores nor their optimizer's momentum move them."""
-        self.kept.copy_(torch.tensor(kept))
+        self.open.copy_(rows)
         self.decisive.copy_(self.scores)
         self.frozen.fill_(True)

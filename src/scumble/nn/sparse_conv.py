@@ -54,7 +54,7 @@ class SparseConv2d(nn.Conv2d):
     def to_dense(self) -> nn.Conv2d:
         """Return a plain convolution with zeros in place of the weights that do not count."""
         conv = nn.Conv2d(**_shape_of(self), device="meta")
-        keep = self.ranks < self.pattern.n
+        keep = self.table.row(self.row).bool()[self.ranks.int()]
         conv.weight = nn.Parameter(
             torch.where(keep, self.weight, 0.0), requires_grad=self.weight.requires_grad
         )

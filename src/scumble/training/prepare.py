@@ -173,6 +173,8 @@ def make_method(section: PruneSection) -> Method:
         min_progress=section.min_progress,
         progress=section.progress,
         look_every=section.look_every,
+        anneal=section.anneal,
+        ordered=section.ordered,
         rerank_every=section.rerank_every,
         check_every=section.check_every,
         ceiling=section.ceiling,
