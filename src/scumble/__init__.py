@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from scumble.errors import ScumbleError
     from scumble.exports import export
     from scumble.inspection import inspect
-    from scumble.methods import SLS, OneShot, finalize, sparsify
+    from scumble.methods import SLS, OneShot, SrSte, finalize, sparsify
     from scumble.models import build
 
 # Each name is imported on first use, so that `scumble --help` does not wait for torch.
@@ -23,6 +23,7 @@ _HOMES = {
     "Pattern": "scumble.core.pattern",
     "SLS": "scumble.methods",
     "ScumbleError": "scumble.errors",
+    "SrSte": "scumble.methods",
     "build": "scumble.models",
     "compile": "scumble.engines",
     "export": "scumble.exports",
@@ -40,6 +41,7 @@ __all__ = [
     "OneShot",
     "Pattern",
     "ScumbleError",
+    "SrSte",
     "__version__",
     "build",
     "compile",

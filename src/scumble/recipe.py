@@ -87,7 +87,7 @@ class TrainSection(Section):
 class PruneSection(Section):
     """How far to prune, and how hard to push."""
 
-    method: str = Field(default="sls", description="sls or oneshot")
+    method: str = Field(default="sls", description="sls, oneshot, sr-ste or filter")
     m: int = Field(default=32, ge=2, le=256, description="group size")
     budget: Annotated[str | float, AfterValidator(_readable_budget)] = Field(
         default="1/2", description="what may remain: 1/8, 12.5%, 13.02e9 (MACs)"
@@ -116,6 +116,11 @@ class PruneSection(Section):
         default=None, gt=0, description="learning rate of the scores; that of the weights if none"
     )
     land: bool = Field(default=True, description="spend what the last step saved below the budget")
+    decay: float = Field(
+        default=2e-4,
+        ge=0,
+        description="of weights that do not run (sr-ste)",
+    )
 
 
 class WatchSection(Section):

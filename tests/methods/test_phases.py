@@ -6,10 +6,14 @@ import scumble
 from scumble.errors import BudgetError, NetworkError, PatternError
 from scumble.methods import METHODS
 from scumble.methods.phases import record_of
-from scumble.nn.sparse_conv import SparseConv2d
+from scumble.nn.masked_conv import MaskedConv2d
 from tests.networks import Tiny, keep_only, picture
 
-EXAMPLES = {"sls": scumble.SLS(m=16), "oneshot": scumble.OneShot("4:16")}
+EXAMPLES = {
+    "sls": scumble.SLS(m=16),
+    "oneshot": scumble.OneShot("4:16"),
+    "sr-ste": scumble.SrSte("4:16"),
+}
 
 
 @pytest.fixture(params=list(METHODS))
@@ -31,7 +35,7 @@ def test_the_network_given_is_left_alone(method):
     sparse.down.weight.data.zero_()
     assert torch.equal(network(x), before)
     assert list(network.state_dict()) == keys
-    assert not any(isinstance(module, SparseConv2d) for module in network.modules())
+    assert not any(isinstance(module, MaskedConv2d) for module in network.modules())
 
 
 def test_the_final_network_is_plain_and_gives_the_same_pictures(method):

@@ -15,7 +15,7 @@ def prune(
     ],
     data: Annotated[Path, typer.Option(help="Folder of photos to train on.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the run.")],
-    method: Annotated[str, typer.Option(help="sls or oneshot.")] = "sls",
+    method: Annotated[str, typer.Option(help="sls, oneshot, sr-ste or filter.")] = "sls",
     budget: Annotated[str, typer.Option(help="What may remain: 1/8, 12.5%, 13.02e9.")] = "1/8",
     m: Annotated[int, typer.Option("-m", "--group", help="Group size.")] = 32,
     steps: Annotated[int, typer.Option(help="Training steps.")] = 60_000,

@@ -19,15 +19,19 @@ def rank_in_group(
     Of equal magnitudes the lower channel comes first. With ``pad_groups`` the last group may be
     short: it is ranked as if zeros filled it up.
     """
+    check_groups(weight.shape[1], m, pad_groups)
+    ranks = slots_by_magnitude(weight, m).argsort(dim=2).flatten(1, 2)[:, : weight.shape[1]]
+    return ranks.to(torch.uint8).contiguous()
+
+
+def check_groups(channels: int, m: int, pad_groups: bool) -> None:
+    """Refuse groups that the input channels do not fill, unless the last one may be short."""
     check_group_size(m)
-    channels = weight.shape[1]
     if channels % m and not pad_groups:
         raise PatternError(
             f"groups of {m} need input channels divisible by {m}, got {channels}; "
             f"choose another m, leave the layer out, or pad its groups"
         )
-    ranks = slots_by_magnitude(weight, m).argsort(dim=2).flatten(1, 2)[:, :channels]
-    return ranks.to(torch.uint8).contiguous()
 
 
 def slots_by_magnitude(weight: Float[Tensor, "o i kh kw"], m: int) -> Int64[Tensor, "o g m kh kw"]:

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from scumble.core.cost import LayerCost, NetworkCost
 from scumble.core.pattern import Pattern
 from scumble.errors import NetworkError
 from scumble.nn.gate_table import GateTable
+from scumble.nn.masked_conv import MaskedConv2d
 from scumble.nn.sparse_conv import SparseConv2d
 from scumble.nn.surgery import Selector, densify_
 from scumble.registry import Registry
@@ -30,7 +32,8 @@ class PruneRecord:
 class Pruning(nn.Module, ABC):
     """A method at work: attached to the network it prunes as ``network.pruning``."""
 
-    target: float  # share of the prunable layers' MACs that may be kept
+    dense: int  # MACs of the prunable layers, all of them kept
+    target: float  # share of these that may be kept
 
     @property
     @abstractmethod
@@ -60,8 +63,14 @@ class Pruning(nn.Module, ABC):
         """Advance by one training step; call it after the optimizer's."""
 
     @abstractmethod
+    def record(self) -> PruneRecord:
+        """Return how the network is pruned."""
+
     def finish_(self, network: nn.Module) -> PruneRecord:
         """Make ``network`` plain again, pruned for good, and say how it was done."""
+        record = self.record()
+        densify_(network)
+        return record
 
 
 class GatedPruning(Pruning):
@@ -81,17 +90,34 @@ class GatedPruning(Pruning):
         counts = zip(self.layers, self.table.counts(), strict=True)
         return {name: Pattern(n, self.table.m) for name, n in counts}
 
-    @abstractmethod
-    def record(self) -> PruneRecord:
-        """Return how the network is pruned."""
-
     def finish_(self, network: nn.Module) -> PruneRecord:
         """Make ``network`` plain again, with zeros in place, and say how it was done."""
-        record = self.record()
         for handle in self.served:
             handle.remove()
-        densify_(network)
-        return record
+        return super().finish_(network)
+
+
+class SettledPruning(Pruning):
+    """A pruning whose budget is met before training begins: there is nothing to steer."""
+
+    layers: Mapping[str, nn.Conv2d]  # that are pruned
+
+    @property
+    def kept(self) -> float:
+        """Return the share of the prunable layers' MACs that is kept."""
+        return self.target
+
+    @property
+    def reached(self) -> bool:
+        """Return whether the budget is met: from the start."""
+        return True
+
+    def penalty(self) -> Tensor:
+        """Return zero: nothing pushes."""
+        return torch.zeros((), device=next(iter(self.layers.values())).weight.device)
+
+    def step(self) -> None:
+        """Do nothing: training goes on as it is."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +142,8 @@ class Method(ABC):
         return {name: v if isinstance(v, Plain) else str(v) for name, v in values}
 
 
-def costs_of(layers: dict[str, SparseConv2d], cost: NetworkCost) -> list[LayerCost]:
-    """Return the costs of sparse layers in the cost of their network, which must run them all."""
+def costs_of(layers: Mapping[str, MaskedConv2d], cost: NetworkCost) -> list[LayerCost]:
+    """Return the costs of masked layers in the cost of their network, which must run them all."""
     found = {layer.name: layer for layer in cost.layers}
     for name in layers:
         if name not in found or name not in cost.ran:

@@ -3,14 +3,22 @@
 The N largest weights of every group of a trained network are chosen once, and trained further.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
+from scumble.core.cost import LayerCost
 from scumble.core.pattern import Pattern
-from scumble.methods.base import METHODS, GatedPruning, Method, PruneRecord, costs_of
+from scumble.methods.base import (
+    METHODS,
+    GatedPruning,
+    Method,
+    PruneRecord,
+    SettledPruning,
+    costs_of,
+)
 from scumble.nn.gate_table import FixedGates
 from scumble.nn.sparse_conv import SparseConv2d
 from scumble.nn.surgery import Selector, choose, sparsify_
@@ -47,13 +55,11 @@ class OneShot(Method):
         table = FixedGates([self.pattern.n] * len(chosen), self.pattern.m)
         table.to(next(iter(chosen.values())).weight.device)
         layers = sparsify_(network, chosen, table, pad_groups)
-        costs = costs_of(layers, trace(network, size))
-        kept = sum(cost.macs for cost in costs) / sum(cost.dense_macs for cost in costs)
-        return OneShotPruning(self, network, layers, table, kept)
+        return OneShotPruning(self, network, layers, table, costs_of(layers, trace(network, size)))
 
 
-class OneShotPruning(GatedPruning):
-    """Fixed gates over fixed ranks: nothing to steer."""
+class OneShotPruning(SettledPruning, GatedPruning):
+    """Fixed gates over fixed ranks."""
 
     def __init__(
         self,
@@ -61,28 +67,12 @@ class OneShotPruning(GatedPruning):
         network: nn.Module,
         layers: dict[str, SparseConv2d],
         table: FixedGates,
-        kept: float,
+        costs: Sequence[LayerCost],
     ) -> None:
         super().__init__(network, layers, table)
         self.method = method
-        self.target = kept
-
-    @property
-    def kept(self) -> float:
-        """Return the share of the prunable layers' MACs that is kept."""
-        return self.target
-
-    @property
-    def reached(self) -> bool:
-        """Return whether the patterns are final: from the start."""
-        return True
-
-    def penalty(self) -> Tensor:
-        """Return zero: nothing pushes."""
-        return torch.zeros((), device=self.table.open.device)
-
-    def step(self) -> None:
-        """Do nothing: the mask never changes."""
+        self.dense = sum(cost.dense_macs for cost in costs)
+        self.target = sum(cost.macs for cost in costs) / self.dense
 
     def record(self) -> PruneRecord:
         """Return how the network is pruned."""

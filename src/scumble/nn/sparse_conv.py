@@ -1,6 +1,4 @@
-"""A convolution that is masked to an N:M pattern."""
-
-from typing import Any
+"""A convolution whose pattern is said by gates."""
 
 import torch
 from torch import Tensor, nn
@@ -9,9 +7,10 @@ from scumble.core.pattern import Pattern
 from scumble.core.ranks import rank_in_group
 from scumble.core.units import gated_sum
 from scumble.nn.gate_table import GateTable
+from scumble.nn.masked_conv import MaskedConv2d
 
 
-class SparseConv2d(nn.Conv2d):
+class SparseConv2d(MaskedConv2d):
     """``nn.Conv2d`` whose weight counts only where the gate of its rank is open.
 
     All weights stay and train. The gates stand in a table that the whole network shares: it is
@@ -23,11 +22,8 @@ class SparseConv2d(nn.Conv2d):
     def __init__(
         self, conv: nn.Conv2d, table: GateTable, row: int, pad_groups: bool = False
     ) -> None:
-        super().__init__(**_shape_of(conv), device="meta")
-        self.weight, self.bias = conv.weight, conv.bias
-        self.train(conv.training)
+        super().__init__(conv, pad_groups)
         self.row = row
-        self.pad_groups = pad_groups
         self._table = (table,)
         self.register_buffer("ranks", self._current_ranks())
 
@@ -46,27 +42,14 @@ class SparseConv2d(nn.Conv2d):
         weight = gated_sum(self.weight, self.table.row(self.row), self.ranks)
         return self._conv_forward(input, weight, self.bias)
 
+    def kept(self) -> Tensor:
+        """Return a mask of the weights whose gate is open."""
+        return self.table.row(self.row).bool()[self.ranks.int()]
+
     def rerank_(self) -> None:
         """Rank the weights anew, by what they are now."""
         self.ranks.copy_(self._current_ranks())
 
     @torch.no_grad()
-    def to_dense(self) -> nn.Conv2d:
-        """Return a plain convolution with zeros in place of the weights that do not count."""
-        conv = nn.Conv2d(**_shape_of(self), device="meta")
-        keep = self.table.row(self.row).bool()[self.ranks.int()]
-        conv.weight = nn.Parameter(
-            torch.where(keep, self.weight, 0.0), requires_grad=self.weight.requires_grad
-        )
-        conv.bias = self.bias
-        return conv.train(self.training)
-
-    @torch.no_grad()
     def _current_ranks(self) -> Tensor:
         return rank_in_group(self.weight, self.table.m, self.pad_groups)
-
-
-def _shape_of(conv: nn.Conv2d) -> dict[str, Any]:
-    """Return the arguments that make a convolution of the same shape."""
-    names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation")
-    return {name: getattr(conv, name) for name in (*names, "groups", "padding_mode")}

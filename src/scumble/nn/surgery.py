@@ -1,12 +1,13 @@
 """Putting sparse convolutions into a network, and taking them out again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from torch import nn
 
 from scumble.core.pattern import Pattern, check_group_size
 from scumble.errors import NetworkError, PatternError
 from scumble.nn.gate_table import GateTable
+from scumble.nn.masked_conv import MaskedConv2d
 from scumble.nn.sparse_conv import SparseConv2d
 
 Selector = Callable[[str, nn.Conv2d], bool]
@@ -65,19 +66,19 @@ def sparsify_(
         name: SparseConv2d(conv, table, row, pad_groups)
         for row, (name, conv) in enumerate(chosen.items())
     }
-    _replace(network, {conv: sparse[name] for name, conv in chosen.items()})
+    replace_(network, sparse)
     return sparse
 
 
 def densify_(network: nn.Module) -> None:
-    """Replace every sparse convolution by a plain one with zeros, which remembers its pattern."""
-    plain: dict[nn.Module, nn.Module] = {}
-    for module in network.modules():
-        if isinstance(module, SparseConv2d):
+    """Replace every masked convolution by a plain one with zeros, which remembers its pattern."""
+    plain: dict[str, nn.Module] = {}
+    for name, module in network.named_modules():
+        if isinstance(module, MaskedConv2d):
             _refuse_hooks("a sparse layer", module)
-            plain[module] = module.to_dense()
-            mark(plain[module], module.pattern)
-    _replace(network, plain)
+            plain[name] = module.to_dense()
+            mark(plain[name], module.pattern)
+    replace_(network, plain)
 
 
 def mark(conv: nn.Module, pattern: Pattern | None) -> None:
@@ -97,11 +98,12 @@ def patterns(network: nn.Module) -> dict[str, Pattern]:
     return {name: pattern for name, pattern in found if pattern is not None}
 
 
-def _replace(network: nn.Module, substitutes: dict[nn.Module, nn.Module]) -> None:
-    """Put substitutes in place under every name that a module goes by."""
+def replace_(network: nn.Module, substitutes: Mapping[str, nn.Module]) -> None:
+    """Put substitutes in, in place, under every name that the module of a name goes by."""
+    by_module = {network.get_submodule(name): new for name, new in substitutes.items()}
     for name, module in list(network.named_modules(remove_duplicate=False)):
-        if module in substitutes:
-            network.set_submodule(name, substitutes[module])
+        if module in by_module:
+            network.set_submodule(name, by_module[module])
 
 
 def _check(name: str, conv: nn.Conv2d, m: int, pad_groups: bool) -> None:

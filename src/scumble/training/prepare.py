@@ -16,7 +16,7 @@ from scumble.data.loaders import Loader, ResidentLoader, Share, ThreadedLoader
 from scumble.data.photos import Skipped
 from scumble.errors import CheckpointError, RecipeError
 from scumble.evaluate import mean_score, restore
-from scumble.methods import METHODS, SLS, Method, OneShot, Pruning, sparsify
+from scumble.methods import METHODS, SLS, Method, OneShot, Pruning, SrSte, sparsify
 from scumble.metrics.protocols import PROTOCOLS, Protocol
 from scumble.models import NetworkSpec, spec_of
 from scumble.nn.gate_table import LearnedGates
@@ -163,8 +163,16 @@ def make_method(section: PruneSection) -> Method:
     """Return the pruning method that a recipe names."""
     if section.method not in METHODS:
         raise unknown_name("method", section.method, METHODS)
-    if section.method == "oneshot":
-        return OneShot(uniform_pattern(section.m, section.budget))
+    match section.method:
+        case "oneshot":
+            return OneShot(uniform_pattern(section))
+        case "sr-ste":
+            return SrSte(uniform_pattern(section), section.decay)
+        case _:
+            return _sls(section)
+
+
+def _sls(section: PruneSection) -> SLS:
     return SLS(
         m=section.m,
         budget=section.budget,
@@ -188,18 +196,18 @@ def _sparse(network: nn.Module, section: PruneSection) -> tuple[nn.Module, tuple
     sparse = sparsify(network, make_method(section), section.size, pad_groups=section.pad_groups)
     pruning = sparse.pruning
     assert isinstance(pruning, Pruning)
-    prunable = sum(layer.macs for layer in cost.layers if layer.name in pruning.patterns)
-    return sparse, (prunable, cost.paper_macs)
+    return sparse, (pruning.dense, cost.paper_macs)
 
 
-def uniform_pattern(m: int, budget: str | float) -> Pattern:
+def uniform_pattern(section: PruneSection) -> Pattern:
     """Return the pattern that costs exactly a share, the same in every layer."""
+    m, budget = section.m, section.budget
     share = Budget.parse(budget).share
     n = None if share is None else share * m
     if n is None or abs(n - round(n)) > 1e-9 or round(n) < 1:
         raise RecipeError(
-            f"oneshot keeps the same N of {m} everywhere, and no whole N is {budget} of it; "
-            f"give a budget such as 1/{m // 2 or 1}"
+            f"{section.method} keeps the same N of {m} everywhere, and no whole N is {budget} of "
+            f"it; give a budget such as 1/{m // 2 or 1}"
         )
     return Pattern(round(n), m)
 

@@ -13,7 +13,7 @@ from scumble.engines.cpu.pieces import Captured
 from scumble.engines.cpu.remembered import file_of, recall, remember
 from scumble.errors import EngineError
 from scumble.methods import Pruning
-from scumble.nn.sparse_conv import SparseConv2d
+from scumble.nn.masked_conv import MaskedConv2d
 from scumble.nn.surgery import densify_
 
 _lock = threading.Lock()  # torch.export, and the count of torch's threads, are the process's
@@ -72,6 +72,6 @@ def _plain(network: nn.Module) -> nn.Module:
         if isinstance(pruning, Pruning):
             pruning.finish_(module)
             del module.pruning
-    if any(isinstance(module, SparseConv2d) for module in plain.modules()):
+    if any(isinstance(module, MaskedConv2d) for module in plain.modules()):
         densify_(plain)
     return plain.eval()
