@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from scumble.errors import ScumbleError
     from scumble.exports import export
     from scumble.inspection import inspect
-    from scumble.methods import SLS, OneShot, SrSte, finalize, sparsify
+    from scumble.methods import SLS, Filter, OneShot, SrSte, finalize, sparsify
     from scumble.models import build
 
 # Each name is imported on first use, so that `scumble --help` does not wait for torch.
 _HOMES = {
     "Budget": "scumble.core.budget",
+    "Filter": "scumble.methods",
     "OneShot": "scumble.methods",
     "Pattern": "scumble.core.pattern",
     "SLS": "scumble.methods",
@@ -38,6 +39,7 @@ _HOMES = {
 __all__ = [
     "SLS",
     "Budget",
+    "Filter",
     "OneShot",
     "Pattern",
     "ScumbleError",

@@ -26,7 +26,7 @@ shapes = st.sampled_from([(4, 1), (4, 2), (4, 4), (8, 3), (16, 5), (32, 4)])
 
 @given(shapes, st.integers(0, 2**16), st.floats(0, 1))
 def test_it_is_the_publications_sparse_convolution(shape, seed, decay):
-    """Theirs in a few lines: a mask by topk; W becomes W - rate (g(masked W) + decay (1-mask) W)."""
+    """Theirs in a few lines: the gradient of the masked weight, and decay times the rest."""
     m, n = shape
     chance = torch.Generator().manual_seed(seed)
     weight = torch.randn(3, 2 * m, 2, 1, generator=chance)

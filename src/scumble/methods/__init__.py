@@ -1,6 +1,7 @@
 """Pruning methods, one per file, by name."""
 
 from scumble.methods.base import METHODS, Method, PruneRecord, Pruning
+from scumble.methods.filter import Filter
 from scumble.methods.oneshot import OneShot
 from scumble.methods.phases import finalize, sparsify
 from scumble.methods.sls import SLS
@@ -9,6 +10,7 @@ from scumble.methods.sr_ste import SrSte
 __all__ = [
     "METHODS",
     "SLS",
+    "Filter",
     "Method",
     "OneShot",
     "PruneRecord",

@@ -8,9 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from scumble.core.budget import Budget
 from scumble.core.cost import LayerCost, NetworkCost
 from scumble.core.pattern import Pattern
-from scumble.errors import NetworkError
+from scumble.errors import BudgetError, NetworkError
 from scumble.nn.gate_table import GateTable
 from scumble.nn.masked_conv import MaskedConv2d
 from scumble.nn.sparse_conv import SparseConv2d
@@ -152,6 +153,23 @@ def costs_of(layers: Mapping[str, MaskedConv2d], cost: NetworkCost) -> list[Laye
                 f"leave it out (where=), or call the module itself"
             )
     return [found[name] for name in layers]
+
+
+def budget_share(budget: Budget, dense: int, cost: NetworkCost) -> float:
+    """Return the budget as a share of the prunable MACs, of which there are ``dense``."""
+    rest = cost.paper_macs - dense
+    share = budget.target(dense, rest) / dense
+    if share <= 0:
+        raise BudgetError(
+            f"budget {budget} is not above the {rest / 1e9:.6g} GMACs of the layers that stay "
+            f"dense anyway; give more MACs, or a share such as 1/8"
+        )
+    if share > 1:
+        raise BudgetError(
+            f"budget {budget} is above the {cost.paper_macs / 1e9:.6g} GMACs "
+            f"of the whole network; there is nothing to prune"
+        )
+    return share
 
 
 METHODS: Registry[type[Method]] = Registry("method")

@@ -18,7 +18,15 @@ from scumble.core.cost import NetworkCost, gated_macs, macs_per_rank
 from scumble.core.gates import SCORE_CEILING, THRESHOLD
 from scumble.core.pattern import LARGEST_GROUP
 from scumble.errors import BudgetError, NetworkError, RecipeError
-from scumble.methods.base import METHODS, GatedPruning, Method, Plain, PruneRecord, costs_of
+from scumble.methods.base import (
+    METHODS,
+    GatedPruning,
+    Method,
+    Plain,
+    PruneRecord,
+    budget_share,
+    costs_of,
+)
 from scumble.nn.gate_table import LearnedGates
 from scumble.nn.sparse_conv import SparseConv2d
 from scumble.nn.surgery import Selector, choose, sparsify_
@@ -263,22 +271,11 @@ class SLSPruning(GatedPruning):
     def _target(self, cost: NetworkCost, least: int) -> float:
         """Return the budget as a share of the prunable MACs, if patterns can meet it."""
         budget = Budget.parse(self.method.budget)
-        rest = cost.paper_macs - self.dense
-        target = budget.target(self.dense, rest) / self.dense
-        if target <= 0:
-            raise BudgetError(
-                f"budget {budget} is not above the {rest / 1e9:.6g} GMACs of the layers that stay "
-                f"dense anyway; give more MACs, or a share such as 1/8"
-            )
-        if not least / self.dense <= target:
+        target = budget_share(budget, self.dense, cost)
+        if target < least / self.dense:
             raise BudgetError(
                 f"budget {budget} leaves {target:.4f} of the prunable MACs, "
                 f"but 1 weight in {self.method.m} everywhere keeps {least / self.dense:.4f}; "
                 f"give a larger budget or a larger m"
-            )
-        if target > 1:
-            raise BudgetError(
-                f"budget {budget} is above the {cost.paper_macs / 1e9:.6g} GMACs "
-                f"of the whole network; there is nothing to prune"
             )
         return target

@@ -4,7 +4,7 @@ The N largest weights of every group run; all weights learn, and those that do n
 a network can be trained sparse from its first step (2021).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import ClassVar
@@ -60,8 +60,6 @@ class SrSte(Method):
 class SrStePruning(SettledPruning):
     """Layers that choose their weights by themselves."""
 
-    layers: Mapping[str, RefinedConv2d]
-
     def __init__(
         self, method: SrSte, layers: dict[str, RefinedConv2d], costs: Sequence[LayerCost]
     ) -> None:
@@ -74,7 +72,8 @@ class SrStePruning(SettledPruning):
     @property
     def patterns(self) -> dict[str, Pattern]:
         """Return the pattern of every pruned layer."""
-        return {name: layer.pattern for name, layer in self.layers.items()}
+        assert isinstance(self.method.pattern, Pattern)
+        return dict.fromkeys(self.layers, self.method.pattern)
 
     def record(self) -> PruneRecord:
         """Return how the network is pruned."""

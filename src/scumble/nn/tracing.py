@@ -1,27 +1,20 @@
 """What a network costs, found by running it on shapes alone."""
 
-import copy
-import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.backends import mha
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.conv import _ConvNd
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from scumble.core.cost import LayerCost, NetworkCost
 from scumble.core.pattern import Pattern
-from scumble.errors import NetworkError
 from scumble.nn.gate_table import GateTable
+from scumble.nn.shapes import Notes, run_on_shapes
 from scumble.nn.surgery import patterns
 
 aten = torch.ops.aten
@@ -38,22 +31,9 @@ def trace(network: nn.Module, size: tuple[int, int]) -> NetworkCost:
     """Return the cost of ``network`` on one RGB picture of height x width; nothing is computed."""
     scores = {id(parameter) for parameter in _scores(network)}
     counted = [p for p in network.parameters() if id(p) not in scores]
-    example = next((p for p in counted if p.is_floating_point()), torch.empty(0))
     record = _Record(counted, patterns(network))
-    try:
-        shadow = _shadow(network)
-        _follow(shadow, record)
-        with _on_shapes_alone():
-            picture = torch.empty(1, 3, *size, dtype=example.dtype, device=example.device)
-            record.sources[picture] = None
-            with record:
-                shadow(picture)
-    except Exception as error:
-        reason = str(error).partition("\n")[0]
-        raise NetworkError(
-            f"{type(network).__name__} cannot be run on an RGB picture of "
-            f"{size[1]}x{size[0]}: {reason}"
-        ) from error
+    example = next((p for p in counted if p.is_floating_point()), torch.empty(0))
+    run_on_shapes(network, size, example, record)
     layers = tuple(record.layers.values())
     total = sum(parameter.numel() for parameter in counted)
     in_layers = sum(layer.dense_parameters for layer in layers)
@@ -65,21 +45,6 @@ def _scores(network: nn.Module) -> Iterator[nn.Parameter]:
     for module in network.modules():
         if isinstance(module, GateTable):
             yield from module.parameters()
-
-
-def _shadow(network: nn.Module) -> nn.Module:
-    """Return a copy to evaluate, which shares every tensor but none of what a run leaves behind."""
-    # Also what somebody cached: it may be large, and the result of a computation has no copy.
-    held = (tree_leaves(vars(module)) for module in network.modules())
-    tensors = [leaf for leaves in held for leaf in leaves if _shared(leaf)]
-    return copy.deepcopy(network, {id(tensor): tensor for tensor in tensors}).eval()
-
-
-def _shared(value: object) -> bool:
-    """Return whether a shadow shares this; torch really computes with single fake numbers."""
-    if isinstance(value, Tensor):
-        return value.numel() > 1 or value.requires_grad or isinstance(value, nn.Parameter)
-    return False
 
 
 def _follow(network: nn.Module, record: "_Record") -> None:
@@ -105,7 +70,7 @@ def _follow(network: nn.Module, record: "_Record") -> None:
             record.homes.setdefault(parameter, name)
 
 
-class _Record(TorchDispatchMode):
+class _Record(Notes):
     """Writes down every product of a weight while a network runs."""
 
     def __init__(self, counted: list[nn.Parameter], patterns: dict[str, Pattern]) -> None:
@@ -119,6 +84,11 @@ class _Record(TorchDispatchMode):
         self.activations = 0
         self.sources = WeakTensorKeyDictionary()
         self.open = WeakTensorKeyDictionary()  # products to which a bias may still be added
+
+    def begin(self, shadow: nn.Module, picture: Tensor) -> None:
+        """Watch the modules of the network; what comes of the picture depends on it."""
+        _follow(shadow, self)
+        self.sources[picture] = None
 
     def __torch_dispatch__(
         self,
@@ -229,25 +199,3 @@ class _Record(TorchDispatchMode):
         for parameter in fresh:
             del self.unclaimed[parameter]
         return count
-
-
-@contextmanager
-def _on_shapes_alone() -> Iterator[None]:
-    """Have everything run in its plainest form on tensors without memory."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    level, fast = logger.level, mha.get_fastpath_enabled()
-    # It prints the traceback of an error that we report ourselves.
-    logger.setLevel(logging.CRITICAL)
-    # It fuses all products of an attention into one call.
-    mha.set_fastpath_enabled(False)
-    try:
-        with (
-            torch.inference_mode(False),
-            torch.no_grad(),
-            sdpa_kernel(SDPBackend.MATH),
-            FakeTensorMode(allow_non_fake_inputs=True),
-        ):
-            yield
-    finally:
-        mha.set_fastpath_enabled(fast)
-        logger.setLevel(level)
