@@ -19,7 +19,9 @@ from scumble.foreign import ENDINGS, read_torch
 from scumble.methods.base import Pruning
 from scumble.methods.phases import record_of
 from scumble.models import NetworkSpec, build, spec_of
+from scumble.nn.narrowing import narrow_shapes, narrow_to_
 from scumble.nn.surgery import mark, patterns
+from scumble.nn.tracing import trace
 from scumble.sealed import read_sealed, refusal, write_sealed
 from scumble.state_dicts import (
     check_plain,
@@ -36,6 +38,9 @@ from scumble.state_dicts import (
 ENDING = ".safetensors"
 
 _TRAINING_STATE = "scumble training state"  # how the kind of a state begins (training.state)
+
+# A picture on which every network of ours runs.
+SMALL = (64, 64)
 
 _HALVES: dict[torch.dtype, HalfType] = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
@@ -75,11 +80,13 @@ def save(
     given = {"recipe": recipe, "data": data, "licence": licence, "results": results}
     plain = {name: _plain(name, value) for name, value in given.items()}
     found, state = patterns(network), state_of(network)
+    narrowed = narrow_shapes(network)
     stored = _stored(state, dtype)
     info = CheckpointInfo(
         class_name=type(network).__name__,
-        network=_true_spec(network, state),
+        network=_true_spec(network, state, narrowed),
         patterns=found,
+        narrowed=narrowed,
         pruned_by=record_of(network),
         rounded_to=_rounded_to(state, dtype),
         **plain,
@@ -98,7 +105,7 @@ def load(path: str | Path, network: nn.Module | str | None = None) -> nn.Module:
     """
     path = _located(path)
     stored, info = _read(path)
-    template = _template(path, info, network)
+    template = _narrowed(path, _template(path, info, network), info)
     found = info.patterns if info else {}
     try:
         state = unpacked(stored, found, template)
@@ -111,11 +118,13 @@ def load(path: str | Path, network: nn.Module | str | None = None) -> nn.Module:
     if broken:
         raise refusal(f"{path}: {broken} needs finite numbers, got others")
     filled = copy.deepcopy(network) if isinstance(network, nn.Module) else _spec(template).build()
+    filled = _narrowed(path, filled, info)
     if info is not None:
         state = {key: _widened(tensor, info.rounded_to) for key, tensor in state.items()}
         retype_(filled, state)
     _check_ties(path, filled, state)
     filled.load_state_dict(state)
+    _check_widths(path, filled, info)
     _describe_(filled, info)
     return filled
 
@@ -176,13 +185,19 @@ def _rounded_to(state: Mapping[str, Tensor], dtype: torch.dtype | None) -> HalfT
     return _HALVES.get(dtype) if dtype is not None and wider else None
 
 
-def _true_spec(network: nn.Module, state: Mapping[str, Tensor]) -> NetworkSpec | None:
+def _true_spec(
+    network: nn.Module, state: Mapping[str, Tensor], narrowed: Mapping[str, list[int]]
+) -> NetworkSpec | None:
     """Return the spec of a network that is still what its spec builds; None for any other."""
     spec = spec_of(network)
     if spec is None:
         return None
     with torch.device("meta"):
         built = spec.build()
+    try:
+        narrow_to_(built, narrowed)
+    except NetworkError:
+        return None
     same = repr(built) == repr(network) and not differences(state, built.state_dict())
     # What the spec builds has no tied weights; loaded into it, they would come apart.
     return spec if same and not tied(state) else None
@@ -247,6 +262,28 @@ def _template(
             return info.network.build()
         except ScumbleError as error:
             raise refusal(f"{path}: its network cannot be built: {error}") from error
+
+
+def _narrowed(path: Path, network: nn.Module, info: CheckpointInfo | None) -> nn.Module:
+    """Return the network, or a copy as narrow as the file says that its layers are."""
+    if info is None or not info.narrowed:
+        return network
+    narrow = copy.deepcopy(network)
+    try:
+        narrow_to_(narrow, info.narrowed)
+    except NetworkError as error:
+        raise refusal(f"{path} holds a narrower network than this: {error}") from error
+    return narrow
+
+
+def _check_widths(path: Path, network: nn.Module, info: CheckpointInfo | None) -> None:
+    """Refuse a narrow network of ours whose layers do not fit each other."""
+    if info is None or not info.narrowed or info.network is None:
+        return
+    try:
+        trace(network, SMALL)
+    except NetworkError as error:
+        raise refusal(f"{path}: the widths of its layers do not fit: {error}") from error
 
 
 def _spec(template: nn.Module) -> NetworkSpec:

@@ -24,6 +24,7 @@ class CheckpointInfo:
     class_name: str  # of the network's class
     network: NetworkSpec | None = None  # None for a network that scumble cannot build
     patterns: Mapping[str, Pattern] = field(default_factory=dict)  # of every pruned layer
+    narrowed: Mapping[str, list[int]] = field(default_factory=dict)  # shapes that lost channels
     pruned_by: PruneRecord | None = None
     recipe: Mapping[str, Any] | None = None  # resolved, of the run that made it
     data: str | None = None  # what it was trained on
@@ -48,10 +49,11 @@ class CheckpointInfo:
             )
         try:
             values = {key: value for key, value in given.items() if key != "format"}
-            _check_types(values, _FIELDS, optional={"rounded_to"})
+            _check_types(values, _FIELDS, optional={"rounded_to", "narrowed"})
             if values.get("rounded_to") not in (None, "float16", "bfloat16"):
                 raise CheckpointError(f"nothing is rounded to {values['rounded_to']!r}")
             values["patterns"] = _patterns(values["patterns"])
+            values["narrowed"] = _shapes(values.get("narrowed", {}))
             values["network"] = _network(values["network"])
             values["pruned_by"] = _record(values["pruned_by"])
             return cls(**values)
@@ -63,6 +65,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "class_name": (str,),
     "network": (dict, NoneType),
     "patterns": (dict,),
+    "narrowed": (dict,),
     "pruned_by": (dict, NoneType),
     "recipe": (dict, NoneType),
     "data": (str, NoneType),
@@ -100,6 +103,14 @@ def _patterns(written: dict[str, Any]) -> dict[str, Pattern]:
         if not isinstance(text, str):
             raise CheckpointError(f"the pattern of {name} needs to be str, got {text!r}")
     return {name: Pattern.parse(text) for name, text in written.items()}
+
+
+def _shapes(written: dict[str, Any]) -> dict[str, list[int]]:
+    for key, shape in written.items():
+        whole = isinstance(shape, list) and all(type(length) is int for length in shape)
+        if not whole or min(shape, default=0) < 1:
+            raise CheckpointError(f"the shape of {key} needs to be whole numbers, got {shape!r}")
+    return written
 
 
 def _network(written: dict[str, Any] | None) -> NetworkSpec | None:

@@ -65,7 +65,8 @@ class Follower(Notes):
         super().__init__()
         self.flow = Flow()
         self.ties = self.flow.ties
-        self.holders = {*network.parameters(), *network.buffers()}
+        # Only what a checkpoint holds can be as narrow again when it is loaded.
+        self.holders = {*network.state_dict(keep_vars=True).values()}
         self.places = WeakTensorKeyDictionary()
         self.turned = WeakTensorKeyDictionary()  # transposed weights of linear layers
 
