@@ -37,3 +37,19 @@ def test_the_conv_convention_counts_weights_alone():
     cost = scumble.inspect(scumble.build("carn-x4"), (180, 320)).cost
     assert cost.conv_macs == 90_873_446_400
     assert cost.paper_macs - cost.conv_macs == cost.bias_additions + cost.activations
+
+
+# Table 2, filter pruning: networks of a half, three eighths and a quarter of the features.
+FILTERS = {
+    "edsr-x4": {32: (29.11, 380.93), 24: (16.56, 214.85), 16: (7.52, 96.00)},
+    "carn-x4": {32: (23.31, 279.46), 24: (13.31, 157.75), 16: (6.08, 70.61)},
+    "rfdn-x4": {32: (10.44, 214.77), 24: (6.05, 123.84), 16: (2.85, 57.74)},
+}
+
+
+@pytest.mark.parametrize(("name", "features", "row"), rows(FILTERS))
+def test_filter_pruned_networks_cost_what_the_papers_do(name, features, row):
+    attention = {"attention": features // 2} if name == "rfdn-x4" else {}
+    cost = scumble.inspect(scumble.build(name, features=features, **attention), (180, 320)).cost
+    assert cost.paper_macs / 1e9 == pytest.approx(row[0], abs=0.006)
+    assert cost.parameters / 1e3 == pytest.approx(row[1], abs=0.006)

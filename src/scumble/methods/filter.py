@@ -61,11 +61,11 @@ class Filter(Method):
         """
         _refuse_pruned(network)
         chosen = {n: conv for n, conv in convolutions(network) if (where or _inner)(n, conv)}
-        if not chosen:
-            raise NetworkError("filter pruning needs a convolution to prune, found none")
         cost = trace(network, size)
         budget = Budget.parse(self.budget)
         dense = sum(layer.dense_macs for layer in cost.layers if layer.name in chosen)
+        if not dense:
+            raise NetworkError("filter pruning needs a convolution to prune, found none")
         rest = cost.paper_macs - dense
         may_cost = rest + budget_share(budget, dense, cost) * dense
         filters = Filters(_flow(network, size, None if where is None else chosen))

@@ -16,7 +16,7 @@ from scumble.data.loaders import Loader, ResidentLoader, Share, ThreadedLoader
 from scumble.data.photos import Skipped
 from scumble.errors import CheckpointError, RecipeError
 from scumble.evaluate import mean_score, restore
-from scumble.methods import METHODS, SLS, Method, OneShot, Pruning, SrSte, sparsify
+from scumble.methods import METHODS, SLS, Filter, Method, OneShot, Pruning, SrSte, sparsify
 from scumble.metrics.protocols import PROTOCOLS, Protocol
 from scumble.models import NetworkSpec, spec_of
 from scumble.nn.gate_table import LearnedGates
@@ -168,6 +168,8 @@ def make_method(section: PruneSection) -> Method:
             return OneShot(uniform_pattern(section))
         case "sr-ste":
             return SrSte(uniform_pattern(section), section.decay)
+        case "filter":
+            return Filter(section.budget)
         case _:
             return _sls(section)
 
