@@ -1,10 +1,12 @@
 import json
 import re
 
+import pytest
 import torch
 
 import scumble
 from scumble import read_info
+from scumble.evaluate import evaluate
 from tests.cli.test_command_line import run
 from tests.training.photos import PRUNE, make_photos, small_recipe
 
@@ -75,6 +77,35 @@ def test_weights_of_others_are_scored_and_pruned_as_the_network_that_is_named(tm
     assert {str(pattern) for pattern in info.patterns.values()} == {"2:16"}
     wrong = run(*pruning, *oneshot, expect=2).stderr
     assert "does not say which network it holds; name it (--network, or network in" in wrong
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "recorded"),
+    [
+        ("oneshot", ("-m", "8"), {"pattern": "2:8"}),
+        (
+            "sr-ste",
+            ("--group", "4", "--set", "prune.decay=0.01"),
+            {"pattern": "1:4", "decay": 0.01},
+        ),
+        ("filter", (), {"budget": "1/4"}),
+    ],
+)
+def test_prune_knows_every_method(tmp_path, method, options, recorded):
+    photos, dense = make_photos(tmp_path / "photos"), tmp_path / "dense.safetensors"
+    scumble.save(scumble.build("edsr-x2", features=16, blocks=1), dense)
+    changes = ["data.patch=12", "data.validation=0", "train.batch=2", "prune.size=[24,24]"]
+    sets = [part for change in changes for part in ("--set", change)]
+    run(
+        *("prune", str(dense), "--data", str(photos), "-o", str(tmp_path / "run")),
+        *("--method", method, "--budget", "1/4", "--steps", "3", *sets, *options),
+    )
+    pruned = str(tmp_path / "run" / "network.safetensors")
+    assert read_info(pruned).pruned_by.method == method
+    assert read_info(pruned).pruned_by.settings == recorded
+    costs = [scumble.inspect(scumble.load(file), (24, 24)).cost for file in (pruned, dense)]
+    assert costs[0].paper_macs < 0.45 * costs[1].paper_macs
+    assert evaluate(pruned, photos).evaluation.protocol.name == "sr-y-x2"
 
 
 def test_recipes_are_listed_shown_and_checked(tmp_path):
