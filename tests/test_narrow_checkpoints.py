@@ -89,11 +89,25 @@ def test_a_narrow_network_can_be_pruned_once_more(path):
     twice = narrow(small("rfdn-x4"), "1/2")
     scumble.save(twice, path)
     assert repr(scumble.load(path)) == repr(twice)
+    once = small()
+    again = scumble.finalize(scumble.sparsify(once, scumble.Filter("1/2"), (24, 24), one_layer))
+    scumble.save(again, path)
+    assert repr(scumble.load(path)) == repr(again) != repr(once)
     method, x = scumble.OneShot("2:4"), picture(40, 36)
     both = scumble.finalize(scumble.sparsify(twice, method, (24, 24), pad_groups=True))
     scumble.save(both, path)
     assert scumble.read_info(path).network is not None
     assert torch.equal(scumble.load(path)(x), both(x))
+
+
+def one_layer(name, conv):
+    return name == "body.0.conv1"
+
+
+def test_engines_run_a_narrow_network():
+    pruned, x = small(), picture()
+    with torch.no_grad():
+        torch.testing.assert_close(scumble.compile(pruned)(x), pruned(x))
 
 
 def test_a_narrow_network_that_was_changed_is_a_foreign_one(path):

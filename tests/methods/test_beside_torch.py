@@ -17,6 +17,7 @@ from tests.networks import Tiny, picture
 METHODS = {
     "sls": scumble.SLS(m=16, budget="1/4"),
     "oneshot": scumble.OneShot("4:16"),
+    "filter": scumble.Filter("1/2"),
     "sr-ste": scumble.SrSte("4:16"),
 }
 

@@ -84,6 +84,18 @@ def test_classes_keep_the_largest_share_that_fits_and_one_more_where_there_is_ro
             assert filters.macs(more) > target
 
 
+def test_room_is_spent_on_the_filter_that_is_the_largest_beside_its_class():
+    """Two classes of four alike in cost; the next filter of the second is nearly its average."""
+    layers = [nn.Conv2d(3, 4, 1), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 3, 1)]
+    with torch.no_grad():
+        for layer, norms in ((layers[0], [9.0, 8, 1, 1]), (layers[1], [4.0, 3, 3, 2])):
+            layer.weight.copy_(torch.tensor(norms).view(4, 1, 1, 1).expand_as(layer.weight))
+    filters = Filters(follow_channels(nn.Sequential(*layers), (4, 4)))
+    between = (filters.macs([2, 2]) + filters.macs([3, 3])) / 2
+    assert same_share(filters, between) == [2, 3]
+    assert filters.macs([2, 3]) == filters.macs([3, 2]) <= between
+
+
 def test_a_budget_in_macs_is_of_the_whole_network():
     pruned = scumble.finalize(scumble.sparsify(Tiny(), scumble.Filter(200e3), size=(12, 10)))
     assert 190e3 < scumble.inspect(pruned, (12, 10)).cost.paper_macs <= 200e3

@@ -268,3 +268,21 @@ def test_norms_add_up_the_filters_that_go_together():
     expected = network[0].weight.detach().double().abs().sum((1, 2, 3)).view(2, 4).sum(1)
     assert len(filters.classes) == 1
     torch.testing.assert_close(filters.norms[filters.classes[0]], expected.sort(descending=True)[0])
+
+
+class ByColour(nn.Module):
+    """Blurs red, green and blue each by itself, before anything else."""
+
+    def __init__(self):
+        super().__init__()
+        self.blur = nn.Conv2d(3, 3, 3, padding=1, groups=3)
+        self.head, self.tail = nn.Conv2d(3, 8, 1), nn.Conv2d(8, 3, 1)
+
+    def forward(self, x):
+        return self.tail(self.head(self.blur(x)))
+
+
+def test_the_channels_of_the_picture_stay():
+    narrow, _ = assert_same_outputs(ByColour())
+    assert narrow.blur.weight.shape == (3, 1, 3, 3)
+    assert narrow.head.weight.shape == (4, 3, 1, 1)

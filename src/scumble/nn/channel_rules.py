@@ -49,7 +49,7 @@ def _pointwise(notes: "Follower", args: Sequence[Any], result: Any) -> None:
 
 
 def _same(notes: "Follower", args: Sequence[Any], result: Any) -> None:
-    """Every channel stays what it is, in its place."""
+    """Every channel stays what it is, in its place; parts of the channels need the whole."""
     along = notes.along(args[0])
     for tensor in tree_leaves(result):
         if along is not None and tensor.shape[along.dim : along.dim + 1] == (len(along.channels),):
@@ -161,16 +161,6 @@ def _reduce(notes: "Follower", args: Sequence[Any], result: Any) -> None:
     return notes.put(result, along.dim - gone, along.channels)
 
 
-def _cut(notes: "Follower", args: Sequence[Any], result: Any) -> None:
-    """Parts of the picture have all channels; parts by number of channel need the whole."""
-    along = notes.along(args[0])
-    place = 1 if isinstance(result, Tensor) else 2
-    dim = (args[place] if len(args) > place else 0) % args[0].dim()
-    if along is None or dim == along.dim:
-        return notes.fix(args[0])
-    return _same(notes, args, result)
-
-
 def _join(notes: "Follower", args: Sequence[Any], result: Any) -> None:
     """Concatenated channels stand one behind the other; other dimensions tie what they join."""
     tensors, dim = args[0], (args[1] if len(args) > 1 else 0) % result.dim()
@@ -207,7 +197,10 @@ _GROUPS: dict[Rule, list[Any]] = {
     _convolution: [aten.convolution],
     _linear: [aten.mm, aten.addmm],
     _pointwise: [aten._prelu_kernel, aten.hardswish],
-    _same: [aten.detach, aten.alias, aten._to_copy, aten.native_dropout],
+    _same: [
+        *(aten.detach, aten.alias, aten._to_copy, aten.native_dropout),
+        *(aten.slice, aten.split, aten.split_with_sizes),
+    ],
     _spatial: [
         *(aten.max_pool2d_with_indices, aten.avg_pool2d, aten._adaptive_avg_pool2d),
         *(aten.upsample_nearest2d, aten.upsample_bilinear2d, aten.upsample_bicubic2d),
@@ -224,7 +217,6 @@ _GROUPS: dict[Rule, list[Any]] = {
     ],
     _expand: [aten.expand],
     _reduce: [aten.mean, aten.sum, aten.amax, aten.amin],
-    _cut: [aten.slice, aten.split, aten.split_with_sizes],
     _join: [aten.cat],
     _shuffle: [aten.pixel_shuffle],
     _unshuffle: [aten.pixel_unshuffle],
