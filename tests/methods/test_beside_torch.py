@@ -138,11 +138,12 @@ def test_two_processes_learn_the_same_network():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_captured_step_is_the_plain_step():
+@pytest.mark.parametrize("kind", METHODS)
+def test_a_captured_step_is_the_plain_step(kind):
     from scumble.training.step import CapturedStep, TrainStep
 
     torch.manual_seed(0)
-    plain = scumble.sparsify(Tiny(), METHODS["sls"], size=(12, 10)).cuda()
+    plain = scumble.sparsify(Tiny(), METHODS[kind], size=(12, 10)).cuda()
     captured = copy.deepcopy(plain)
     x = picture(batch=2).cuda()
     steps = [
