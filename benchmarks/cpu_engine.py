@@ -21,10 +21,10 @@ from torch import nn
 import scumble
 from machine import describe
 from scumble.bench import Case, Contestant, Report, Row, bench, case_of, prune_layers, race
-from scumble.bench.machine import cores, processor
 from scumble.bench.measure import Spread
 from scumble.bench.report import LEGEND
 from scumble.cli.networks import open_trained
+from scumble.machine import cores, processor
 from scumble.nn.surgery import choose
 
 M = 32

@@ -7,11 +7,12 @@ import pytest
 import scumble
 import scumble.bench.peers as peers
 from scumble.bench import bench, case_of, check_engines
-from scumble.bench.machine import Watch, command, cores, machine, versions
 from scumble.bench.peers import PEERS
 from scumble.bench.race import beside_fastest_peer
 from scumble.bench.report import Report, Row
+from scumble.bench.watch import Watch
 from scumble.errors import EngineError, UnknownNameError
+from scumble.machine import command, cores, machine, versions
 
 
 def row(engine: str, times: list[float], threads: int = 1, pattern: str = "dense") -> Row:

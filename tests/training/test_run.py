@@ -12,6 +12,8 @@ import torch
 
 import scumble
 from scumble.errors import BudgetError, DataError, RecipeError, TrainingError
+from scumble.machine import machine
+from scumble.run_folder import read_log, read_starts
 from scumble.training.prepare import Prepared
 from scumble.training.run import BEST, FINAL, STATE, TrainingRun
 from scumble.training.team import Team
@@ -51,6 +53,31 @@ def test_pruning_meets_its_budget_and_says_so_on_the_way(photos, tmp_path):
     cost = scumble.inspect(pruned, (24, 24)).cost
     assert cost.paper_macs / 1e9 == pytest.approx(events[-1].gmacs, abs=1e-4)
     assert scumble.read_info(tmp_path / "run" / FINAL).pruned_by.method == "sls"
+
+
+def test_the_log_tells_what_pruning_adds_to_the_loss(photos, tmp_path):
+    recipe = small_recipe(photos, PRUNE, steps=80)
+    run = TrainingRun(recipe, tmp_path / "run", device="cpu")
+    dense = run.prepared.dense_macs[0]
+    first, *_, last = run.events()
+    share = 48 * 48 / (24 * 24)  # the pressure counts MACs on a patch, the budget on a picture
+    assert first.penalty == pytest.approx(first.pressure * share * first.kept * dense, rel=1e-4)
+    assert 0 < first.penalty < first.loss
+    assert last.penalty == 0
+    assert read_log(tmp_path / "run")[0]["penalty"] == first.penalty
+
+
+def test_a_run_tells_where_it_was_started(photos, tmp_path, monkeypatch):
+    finish(small_recipe(photos, steps=5), tmp_path / "run")
+    finish(small_recipe(photos, steps=5), tmp_path / "run")
+    (start,) = read_starts(tmp_path / "run")
+    assert (start["step"], start["device"], start["machine"]) == (0, "cpu", machine())
+    assert start["versions"]["torch"] == torch.__version__
+    monkeypatch.setattr("scumble.training.starts.machine", lambda: {"cpu": "another"})
+    TrainingRun(small_recipe(photos, steps=5), tmp_path / "run", device="cpu")
+    assert [one["step"] for one in read_starts(tmp_path / "run")] == [0, 5]
+    (tmp_path / "run" / "starts.json").write_text("{")
+    assert read_starts(tmp_path / "run") == []
 
 
 def test_oneshot_fine_tunes_under_its_mask(photos, tmp_path):
@@ -336,7 +363,9 @@ def test_halves_of_files_that_a_kill_left_are_swept_away(photos, tmp_path):
     run = TrainingRun(small_recipe(photos), folder, device="cpu")
     next(run.events())
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
-    whole = {".lock", "cache", "cache/pictures-1.cache", "log.jsonl", "mine.txt", "recipe.yaml"}
+    whole = {".lock", "cache", "cache/pictures-1.cache", "log.jsonl", "mine.txt", "recipe.yaml"} | {
+        "starts.json"
+    }
     assert names == whole
 
 

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scumble.bench.cases import Case
-from scumble.bench.machine import Watch, cores
 from scumble.bench.measure import ratio, take_turns, turns_of, warm_up
 from scumble.bench.peers import PEERS, check_library
 from scumble.bench.process import Child, started
 from scumble.bench.report import Report, Row
 from scumble.bench.stage import Stage
+from scumble.bench.watch import Watch
 from scumble.engines import ENGINES
 from scumble.engines.cpu.peak import fma_peak
 from scumble.errors import EngineError
+from scumble.machine import cores
 from scumble.registry import unknown_name
 
 Told = Callable[[str, int, int], None]  # what goes on, turns done, turns in all

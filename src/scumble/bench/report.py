@@ -8,9 +8,9 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from scumble.bench.machine import command, machine, versions
 from scumble.bench.measure import Spread
 from scumble.bench.process import environment
+from scumble.machine import command, machine, versions
 
 FLOPS_PER_MAC = 2
 BUSY = 0.1  # from here on, others disturb

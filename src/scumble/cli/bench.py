@@ -49,7 +49,7 @@ def bench(
     """Time networks, every engine at its best, taking turns."""
     from scumble.bench import bench as measure
     from scumble.bench import check_engines
-    from scumble.bench.machine import cores
+    from scumble.machine import cores
 
     height_width, names = parse_size(size), _words(engines)
     counts = [cores()] if threads is None else _numbers(threads)

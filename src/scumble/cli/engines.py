@@ -19,9 +19,9 @@ def engines(
     as_json: JsonOption = False,
 ) -> None:
     """List the engines, and whether each can run a network on this machine."""
-    from scumble.bench.machine import machine
     from scumble.cli.networks import open_trained
     from scumble.engines.survey import survey
+    from scumble.machine import machine
 
     found, here = survey(open_trained(model or ORDINARY, belongs_to)), machine()
     if as_json:

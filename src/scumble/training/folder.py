@@ -5,13 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from scumble.errors import TrainingError
+from scumble.run_folder import BEST, FINAL, LOG, RECIPE, STARTS, STATE
 from scumble.training.lock import FILE as LOCK
 from scumble.training.lock import FolderLock
-from scumble.training.log import FILE as LOG
 from scumble.training.photos import CACHE
-
-STATE, BEST, FINAL = "state.safetensors", "best.safetensors", "network.safetensors"
-RECIPE = "recipe.yaml"
 
 
 class RunFolder:
@@ -48,7 +45,7 @@ class RunFolder:
 
     def _sweep(self) -> None:
         """Remove halves of files that a kill left behind."""
-        halves = [f".{name}.*" for name in (STATE, BEST, FINAL, RECIPE, LOG)]
+        halves = [f".{name}.*" for name in (STATE, BEST, FINAL, RECIPE, LOG, STARTS)]
         for half in (*halves, f"{CACHE}/.*.cache.*"):
             for path in self.path.glob(half):
                 path.unlink()

@@ -7,15 +7,14 @@ from typing import Any
 
 from scumble.errors import TrainingError
 from scumble.files import atomic_write
-
-FILE = "log.jsonl"
+from scumble.run_folder import LOG, read_log
 
 
 class Log:
     """The log of one run's folder."""
 
     def __init__(self, folder: Path, tensorboard: bool = False) -> None:
-        self.path = folder / FILE
+        self.path = folder / LOG
         self._writer: Any = _board_writer() if tensorboard else None
         self._board_folder = folder / "tensorboard"
         self._board: Any = None  # opened with the first event: a run may yet fail to start
@@ -53,13 +52,7 @@ class Log:
 
     def read(self) -> list[dict[str, Any]]:
         """Return all events; a last line that was cut short by a kill is left out."""
-        events: list[dict[str, Any]] = []
-        for line in self.path.read_text().splitlines():
-            try:
-                events.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
-        return events
+        return read_log(self.path.parent)
 
 
 def _board_writer() -> Any:

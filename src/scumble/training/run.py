@@ -16,10 +16,12 @@ from scumble.errors import BudgetError, TrainingError
 from scumble.files import atomic_write
 from scumble.methods import Pruning, finalize
 from scumble.recipe import Recipe
+from scumble.run_folder import BEST, FINAL, RECIPE, STATE
 from scumble.state_dicts import not_finite
-from scumble.training.folder import BEST, FINAL, RECIPE, STATE, RunFolder
+from scumble.training.folder import RunFolder
 from scumble.training.prepare import Prepared, prepare
 from scumble.training.schedule import learning_rate
+from scumble.training.starts import note_start
 from scumble.training.state import (
     Origin,
     Progress,
@@ -46,6 +48,7 @@ class Event:
     kept: float | None = None  # share of the prunable MACs
     gmacs: float | None = None  # of the whole network, counted as the paper does
     pressure: float | None = None  # loss per MAC
+    penalty: float | None = None  # what pruning adds to the loss now
     reached: bool | None = None  # the budget is met
     psnr: float | None = None  # of the validation, where there was one
 
@@ -227,7 +230,12 @@ class TrainingRun:
             gmacs=round(self.prepared.gmacs(pruning.kept), 4),
             reached=pruning.reached,
             pressure=None if pressure is None else pressure.weight,
+            penalty=self._penalty(pruning),
         )
+
+    @torch.no_grad()
+    def _penalty(self, pruning: Pruning) -> float:
+        return pruning.penalty().item()
 
     def _log(self, event: Event) -> None:
         if self.team.rank == 0:
@@ -240,6 +248,7 @@ class TrainingRun:
         try:
             with atomic_write(self.folder / RECIPE) as file:
                 file.write(self.recipe.to_yaml().encode())
+            note_start(self.folder, self.progress.step, str(self.team.device))
         except OSError as error:
             raise TrainingError(f"{self.folder} cannot hold a run: {error.strerror}") from error
         self.prepared.log.cut(self.progress.step)
