@@ -11,6 +11,7 @@
     ├── ExportError        a network that cannot be written for other programs
     ├── RecipeError        a recipe that says something we do not understand
     ├── TrainingError      a training run that cannot start or go on
+    ├── ComparisonError    a comparison or report that cannot be made
     ├── ImageError         a picture that cannot be read, written or used
     └── DataError          a data set that does not fit
 
@@ -60,6 +61,10 @@ class RecipeError(ScumbleError):
 
 class TrainingError(ScumbleError):
     """A training run that cannot start or go on."""
+
+
+class ComparisonError(ScumbleError):
+    """A comparison or report that cannot be made."""
 
 
 class ImageError(ScumbleError):

@@ -1,11 +1,11 @@
 """One file says everything that a run needs."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -19,6 +19,9 @@ class Section(BaseModel):
     """A part of a recipe: frozen, and strict about its keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+SomeSection = TypeVar("SomeSection", bound=Section)
 
 
 def _readable_budget(given: str | float) -> str | float:
@@ -177,21 +180,42 @@ def recipe_text(name: str) -> str:
 
 def read_recipe(source: str | Path, changes: Sequence[str] = ()) -> Recipe:
     """Return the recipe in a file, or one of ours by name, with ``section.key=value`` changes."""
+    content = recipe_content(source)
+    try:
+        return change_recipe(content, changes)
+    except RecipeError as error:
+        raise RecipeError(f"{source}: {error}") from error
+
+
+def recipe_content(source: str | Path) -> dict[str, Any]:
+    """Return what the recipe in a file, or one of ours by name, says as plain data."""
     path = Path(source)
-    if path.suffix in (".yaml", ".yml") or path.exists():
-        try:
-            text = path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
-            raise RecipeError(f"{path} cannot be read as a recipe: {reason}") from error
-    else:
-        text = recipe_text(str(source))
+    text = read_yaml_file(path, "recipe") if names_file(path) else recipe_text(str(source))
+    return parse_sections(text, str(source), "recipe")
+
+
+def names_file(path: Path) -> bool:
+    """Return whether a file is meant, and not one of ours by name."""
+    return path.suffix in (".yaml", ".yml") or path.exists()
+
+
+def read_yaml_file(path: Path, kind: str) -> str:
+    """Return the text of a file that should hold a ``kind``."""
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise RecipeError(f"{path} cannot be read as a {kind}: {reason}") from error
+
+
+def parse_sections(text: str, source: str, kind: str) -> dict[str, Any]:
+    """Return the sections of keys in a YAML text from ``source``."""
     try:
         content = _parse(text)
         if not isinstance(content, dict):
             got = "nothing" if content is None else f"a {type(content).__name__}"
-            raise RecipeError(f"a recipe is sections of keys, got {got}")
-        return change_recipe(content, changes)
+            raise RecipeError(f"a {kind} is sections of keys, got {got}")
+        return content
     except RecipeError as error:
         raise RecipeError(f"{source}: {error}") from error
 
@@ -206,10 +230,16 @@ def change_recipe(content: dict[str, Any], changes: Sequence[str]) -> Recipe:
 
 def make_recipe(content: Mapping[str, Any]) -> Recipe:
     """Return the recipe in plain data, or say which key or value is wrong."""
+    return make_section(Recipe, content)
+
+
+def make_section(kind: type[SomeSection], content: Mapping[str, Any]) -> SomeSection:
+    """Return the section in plain data, or say which key or value is wrong."""
     try:
-        return Recipe.model_validate(content)
+        return kind.model_validate(content)
     except ValidationError as error:
-        raise RecipeError("; ".join(_sentence(e["loc"], e) for e in error.errors())) from error
+        sentences = (_sentence(kind, e["loc"], e) for e in error.errors())
+        raise RecipeError("; ".join(sentences)) from error
 
 
 def recipe_schema() -> dict[str, Any]:
@@ -247,11 +277,11 @@ def _number_or(value: Any) -> Any:
         return value
 
 
-def _sentence(place: tuple[int | str, ...], error: Mapping[str, Any]) -> str:
-    """Return one fault of a recipe in words."""
+def _sentence(kind: type[Section], place: tuple[int | str, ...], error: Mapping[str, Any]) -> str:
+    """Return one fault of a section in words."""
     name = ".".join(map(str, place))
     if error["type"] == "extra_forbidden":
-        known = _keys(place[:-1])
+        known = list(_section_at(kind, place[:-1]).model_fields)
         near = get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
         return f"no key named {name}; {hint}"
@@ -263,13 +293,17 @@ def _sentence(place: tuple[int | str, ...], error: Mapping[str, Any]) -> str:
     return f"{name} {reason}, got {error['input']!r}"
 
 
-def _keys(place: tuple[int | str, ...]) -> list[str]:
-    sections = {
-        "network": NetworkSection,
-        "data": DataSection,
-        "train": TrainSection,
-        "prune": PruneSection,
-        "watch": WatchSection,
-    }
-    section = sections.get(str(place[0])) if place else None
-    return list((section or Recipe).model_fields)
+def _section_at(kind: type[Section], place: Iterable[int | str]) -> type[Section]:
+    """Return the kind of section that stands at a place inside another."""
+    for key in place:
+        field = kind.model_fields.get(str(key))
+        inside = _sections_in(field.annotation) if field else []
+        kind = inside[0] if inside else kind
+    return kind
+
+
+def _sections_in(annotation: Any) -> list[type[Section]]:
+    """Return the kinds of section that an annotation speaks of."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation]
+    return [kind for part in get_args(annotation) for kind in _sections_in(part)]

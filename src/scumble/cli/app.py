@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from scumble.cli.bench import bench
+from scumble.cli.compare import compare
 from scumble.cli.engines import engines
 from scumble.cli.evaluate import evaluate
 from scumble.cli.export import export
@@ -44,6 +45,7 @@ app.command()(inspect)
 app.command()(train)
 app.command()(prune)
 app.command()(evaluate)
+app.command()(compare)
 app.command()(bench)
 app.command()(engines)
 app.command()(export)
