@@ -13,6 +13,7 @@ from scumble.cli.export import export
 from scumble.cli.inspect import inspect
 from scumble.cli.prune import prune
 from scumble.cli.recipe import recipe
+from scumble.cli.report import report
 from scumble.cli.train import train
 from scumble.cli.zoo import zoo
 from scumble.errors import ScumbleError
@@ -46,6 +47,7 @@ app.command()(train)
 app.command()(prune)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(report)
 app.command()(bench)
 app.command()(engines)
 app.command()(export)

@@ -132,6 +132,7 @@ class CellFolder:
             macs=cost.get("macs", {}),
             parameters=cost.get("parameters"),
             scores={label: report["mean"] for label, report in scored.items()},
+            pictures={label: _psnrs(report) for label, report in scored.items()},
             warnings=tuple(w for label, r in scored.items() for w in _warnings(label, r)),
             seconds=training_seconds(self.path),
             starts=tuple(read_starts(self.path)),
@@ -222,6 +223,12 @@ def _digest(network: str) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise CheckpointError(f"{network} cannot be read: {error.strerror}") from error
+
+
+def _psnrs(report: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return the PSNR of every picture; None for one that was restored exactly."""
+    found = {name: scores.get("psnr") for name, scores in report["pictures"].items()}
+    return {name: psnr if psnr is None else round(psnr, 4) for name, psnr in found.items()}
 
 
 def _warnings(label: str, report: Mapping[str, Any]) -> list[str]:

@@ -46,6 +46,7 @@ class CellResult(Section):
     macs: dict[str, int] = Field(default={})  # by convention, on 320x180
     parameters: int | None = None
     scores: dict[str, dict[str, float | None]] = Field(default={})  # mean, by data set and metric
+    pictures: dict[str, dict[str, float | None]] = Field(default={})  # PSNR, by set and picture
     warnings: tuple[str, ...] = ()  # pictures that could not be scored
     seconds: float | None = None  # of training
     starts: tuple[dict[str, Any], ...] = ()  # when and on what it ran
