@@ -49,6 +49,8 @@ def versions() -> dict[str, str | None]:
 def command() -> str:
     """Return the command line, without the folder that a program lies in."""
     program = Path(sys.argv[0])
+    if program.name == "__main__.py":  # python -m scumble
+        program = Path(program.parent.name)
     script = program.suffix == ".py" and not program.is_absolute()
     return " ".join(["python", *sys.argv] if script else [program.name, *sys.argv[1:]])
 

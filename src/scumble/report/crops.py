@@ -48,7 +48,7 @@ class Scene:
     picture: str
     whole: str  # a data URI
     size: tuple[int, int]  # height, width
-    box: tuple[float, float, float, float]  # left, top, width, height of the crops, in percent
+    box: tuple[float, ...]  # left, top, width, height of the crops, in percent
     crops: tuple[Crop, ...]
 
 

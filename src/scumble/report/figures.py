@@ -2,10 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -16,7 +17,7 @@ from scumble.files import atomic_write
 from scumble.report.ink import Hand, inline_svg, png_of, svg_of
 from scumble.report.plots import NARROW, WIDE, Curve, layers, progress, trade_off
 from scumble.report.series import Key, Series, key_of, series_of
-from scumble.report.subjects import Subject, Subjects
+from scumble.report.subjects import Layer, Subject, Subjects
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,12 @@ class Drawing:
     """A plot that can be drawn at any width."""
 
     name: str  # of its files
-    caption: str
+    title: str  # for those who cannot see it
     draw: Callable[[float], Figure]
+    caption: str = ""
+    layers: Sequence[Layer] = ()  # that it shows
 
-    def on_page(self) -> dict[str, str | Markup]:
+    def on_page(self) -> dict[str, Any]:
         """Return what the page shows: a drawing for a desk, and one for a phone."""
         sizes = {"wide": WIDE, "narrow": NARROW}
         # What matplotlib writes is escaped already.
@@ -35,7 +38,7 @@ class Drawing:
             size: Markup(inline_svg(self.draw(width), f"{self.name} {size}"))
             for size, width in sizes.items()
         }
-        return {"caption": self.caption, **drawn}
+        return {"title": self.title, "caption": self.caption, "layers": self.layers, **drawn}
 
     def write(self, folder: Path) -> None:
         """Write the plot as SVG and as PNG."""
@@ -60,8 +63,9 @@ def trade_off_plots(about: Subjects) -> list[Drawing]:
                 made.append(
                     Drawing(
                         _file_name("trade-off", network, data),
-                        f"{network} on {data}; GMACs on 320x180, counted as in the paper's tables.",
+                        f"PSNR of {network} on {data} against GMACs",
                         partial(trade_off, network, data, rows, series_of(rows)),
+                        f"{network} on {data}. GMACs on 320x180, counted as in the paper's tables.",
                     )
                 )
     return made
@@ -80,8 +84,9 @@ def layer_plots(about: Subjects) -> list[Drawing]:
                 made.append(
                     Drawing(
                         _file_name("layers", subject.cell.name),
-                        f"{title}: MACs before and after{', and N,' if patterns else ''} by layer.",
+                        f"MACs and N of the layers of {title}",
                         partial(layers, title, subject.layers, line),
+                        layers=subject.layers,
                     )
                 )
     return made
@@ -102,7 +107,7 @@ def progress_plots(about: Subjects) -> list[Drawing]:
             made.append(
                 Drawing(
                     _file_name("progress", network, budget),
-                    f"{title}, step by step.",
+                    f"Loss, GMACs and pressure of {title}, step by step",
                     partial(progress, title, curves),
                 )
             )

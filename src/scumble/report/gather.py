@@ -124,11 +124,8 @@ def _merged(
     folders = {Path(folder).resolve().name: folder for folder in data}
     names = [*folders, *(name for found in comparisons for name in found.data)]
     names += [name for cell in cells for name in cell.scores]
-    alone = (
-        comparisons[0]
-        if len(comparisons) == 1 and len(cells) == len(comparisons[0].cells)
-        else None
-    )
+    one = comparisons[0] if len(comparisons) == 1 else None
+    alone = one if one is not None and len(one.cells) == len(cells) else None
     return Comparison(
         title=alone.title if alone else " ".join(dict.fromkeys(c.place.network for c in cells)),
         sources={key: value for found in comparisons for key, value in found.sources.items()},

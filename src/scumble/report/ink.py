@@ -7,6 +7,7 @@ style sheet, so that one drawing serves both themes.
 import io
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -29,7 +30,7 @@ INKS = {
 }
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 11.0,
     "text.parse_math": False,
@@ -42,6 +43,7 @@ STYLE = {
     "axes.titlesize": 12.0,
     "axes.titlecolor": INKS["ink"][0],
     "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
     "axes.facecolor": "none",
     "axes.grid": True,
     "axes.axisbelow": True,

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
@@ -78,9 +78,9 @@ def _style() -> str:
 
 
 def _title(about: Subjects) -> str:
-    networks = list(dict.fromkeys(row.place.network for row in about.found.rows))
-    pruned = [row for row in about.found.rows if row.place.method != DENSE]
-    return f"{', '.join(networks)}: {'pruned' if pruned else 'trained'}"
+    rows = about.found.rows
+    pruned = [row.place.network for row in rows if row.place.method != DENSE]
+    return f"Pruning {_listed(pruned)}" if pruned else _listed(row.place.network for row in rows)
 
 
 def _lead(about: Subjects) -> str:
@@ -134,8 +134,11 @@ def _tile(row: Row, rows: Sequence[Row], data: str) -> dict[str, str]:
 
 
 def _table(table: Table) -> dict[str, Any]:
-    method = table.head.index("method") + 1
-    return {**asdict(table), "words_named": method}
+    """Return the table; where all is about one network, that column says nothing."""
+    if len({line.entries[0] for line in table.lines}) == 1:
+        lines = [replace(line, entries=line.entries[1:]) for line in table.lines]
+        table = Table(table.head[1:], table.words - 1, tuple(lines))
+    return {**asdict(table), "words_named": table.head.index("method") + 1}
 
 
 def _shown(drawings: Sequence[Drawing]) -> list[dict[str, Any]]:

@@ -62,7 +62,8 @@ def layers(title: str, found: Sequence[Layer], series: Series, width: float) -> 
         top.bar(places, dense, width=0.84, color=colour("wash"), label="before")
         kept = [layer.macs / 1e9 for layer in found]
         top.bar(places, kept, width=0.84, color=series.hand.colour, label="kept")
-        top.set_ylabel("GMACs")
+        _log_scale(top)
+        top.set_ylabel("GMACs, log scale")
         top.set_title(title)
         top.legend(loc="upper left")
         if pruned:
@@ -91,7 +92,10 @@ def progress(title: str, curves: Sequence[Curve], width: float) -> Figure:
                 _curve(panel, curve, key)
             panel.set_ylabel(name)
             if key == "pressure":
-                panel.set_yscale("log")
+                _log_scale(panel)
+            if key == "gmacs":
+                panel.set_ylim(bottom=0)
+        figure.align_ylabels(panels)
         panels[0].set_title(title)
         panels[-1].set_xlabel("training step")
         if len(curves) > 1:
@@ -99,9 +103,22 @@ def progress(title: str, curves: Sequence[Curve], width: float) -> Figure:
         return figure
 
 
-def task_loss(event: Mapping[str, Any]) -> float:
-    """Return the loss without what pruning adds to it."""
-    return event["loss"] - (event.get("penalty") or 0.0)
+def task_losses(events: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    """Return the loss without what pruning adds to it, by step.
+
+    A loss is a mean since the event before, a penalty is of one moment: the mean of the two
+    around it is taken. Where the budget is met the penalty falls to nothing somewhere between
+    two events, and the loss between them says nothing.
+    """
+    found: dict[int, float] = {}
+    before: Mapping[str, Any] | None = None
+    for event in events:
+        now = event.get("penalty") or 0.0
+        last = now if before is None else before.get("penalty") or 0.0
+        if not (last and event.get("reached")):
+            found[event["step"]] = event["loss"] - (last + now) / 2
+        before = event
+    return found
 
 
 def _dense_point(axes: Axes, row: Row, data: str) -> None:
@@ -138,6 +155,16 @@ def _line(axes: Axes, series: Series, rows: Sequence[Row], data: str) -> None:
         label=series.title,
         zorder=3,
     )
+    for gmacs, mean, _, budget in points:
+        axes.annotate(
+            budget,
+            (gmacs, mean),
+            (0, 9),
+            textcoords="offset points",
+            ha="center",
+            fontsize=9.5,
+            color=hand.colour,
+        )
 
 
 def _paper_lines(axes: Axes, network: str, data: str, series: Mapping[Key, Series]) -> bool:
@@ -180,6 +207,16 @@ def _plain_ticks(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
 
 
+def _log_scale(panel: Axes) -> None:
+    """Make an axis logarithmic, with numbers that are written plainly."""
+    panel.set_yscale("log")
+    for axis_ticks in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
+        axis_ticks(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    low, high = panel.get_ylim()
+    if high / low > 30:
+        panel.yaxis.set_minor_formatter(NullFormatter())
+
+
 def _n_panel(panel: Axes, found: Sequence[Layer], series: Series) -> None:
     """Draw N, and the N that would be the same everywhere for the same cost."""
     places = [place for place, layer in enumerate(found, 1) if layer.n is not None]
@@ -205,29 +242,28 @@ def _n_panel(panel: Axes, found: Sequence[Layer], series: Series) -> None:
 
 def _curve(panel: Axes, curve: Curve, key: str) -> None:
     """Draw one quantity of one run, with a mark where its budget was met."""
-    events = _thinned([event for event in curve.events if event.get(key) is not None])
-    if not events:
-        return
-    if key == "loss":
-        # Where the budget is met, the mean since the last event is half with a penalty.
-        met = [bool(event.get("reached")) for event in events]
-        crossing = {n for n in range(1, len(events)) if met[n] and not met[n - 1]}
-        events = [event for n, event in enumerate(events) if n not in crossing]
-    steps = [event["step"] for event in events]
-    values = [task_loss(event) if key == "loss" else event[key] for event in events]
     hand = curve.series.hand
+    met = next((event["step"] for event in curve.events if event.get("reached")), None)
     if key == "loss":
-        panel.plot(steps, values, color=hand.colour, linewidth=0.8, alpha=0.3)
-        values = _smooth(values)
-    panel.plot(steps, values, color=hand.colour, label=curve.series.title)
-    first = next((event["step"] for event in curve.events if event.get("reached")), None)
-    if first is not None and first > curve.events[0]["step"]:
-        panel.axvline(first, color=hand.colour, linewidth=1, linestyle=(0, (2, 2)))
+        values = task_losses(curve.events)
+        steps = _thinned(list(values))
+        raw = [values[step] for step in steps]
+        panel.plot(steps, raw, color=hand.colour, linewidth=0.8, alpha=0.3)
+        panel.plot(steps, _smooth(raw), color=hand.colour, label=curve.series.title)
+    else:
+        values = {e["step"]: e[key] for e in curve.events if e.get(key) is not None}
+        if key == "pressure" and met is not None:  # then nothing is pressed any more
+            values = {step: value for step, value in values.items() if step <= met}
+        steps = _thinned(list(values))
+        panel.plot(steps, [values[step] for step in steps], color=hand.colour)
+    if met is not None and met > curve.events[0]["step"]:
+        panel.axvline(met, color=hand.colour, linewidth=1, linestyle=(0, (2, 2)))
 
 
-def _thinned(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    every = -(-len(events) // _MOST_POINTS)
-    return list(events[:: max(1, every)])
+def _thinned(steps: Sequence[int]) -> list[int]:
+    """Return as many steps as can be seen, the last among them."""
+    every = max(1, -(-len(steps) // _MOST_POINTS))
+    return list(steps[::-every])[::-1]
 
 
 def _smooth(values: Sequence[float], reach: int = 4) -> list[float]:
