@@ -94,7 +94,7 @@ def notes(found: Comparison, table: Table) -> Iterator[str]:
     if table.has_paper:
         yield "In brackets: the paper's numbers, of its own networks trained on its own photos."
     for data, protocol in found.protocols.items():
-        yield f"{data}: {protocol}"
+        yield f"{data} is scored by {protocol}." if protocol else f"{data} is not scored yet."
     if any(len(row.cells) > 1 for row in found.rows):
         yield "±: the standard deviation over the seeds."
     for line in table.lines:

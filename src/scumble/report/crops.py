@@ -151,9 +151,11 @@ def most_different(restored: Sequence[Tensor], clean: Tensor) -> tuple[int, int]
 
     Of a single network, where its error is largest.
     """
-    errors = torch.stack([(one.float() - clean.float()).square().mean(0) for one in restored])
+    errors = torch.stack([(one.double() - clean.double()).mean(0) for one in restored])
     window = min(SIDE, errors.shape[1]), min(SIDE, errors.shape[2])
-    means = F.avg_pool2d(errors.unsqueeze(1), window, STRIDE).squeeze(1)
+    # The variance: of an error that is the same everywhere nothing is to be seen in a crop.
+    firsts, seconds = (F.avg_pool2d(e.unsqueeze(1), window, STRIDE) for e in (errors, errors**2))
+    means = (seconds - firsts**2).squeeze(1)
     worth = means.amax(0) - means.amin(0) if len(restored) > 1 else means[0]
     row, column = divmod(int(worth.argmax()), worth.shape[1])
     return row * STRIDE, column * STRIDE

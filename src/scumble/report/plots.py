@@ -7,7 +7,14 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 from scumble import paper
 from scumble.comparison import DENSE, Row
@@ -44,7 +51,7 @@ def trade_off(
         axes.set_xlabel("GMACs")
         axes.set_ylabel(f"PSNR on {data} (dB)")
         _plain_ticks(axes)
-        axes.margins(0.08, 0.12)
+        axes.margins(0.08 if width == WIDE else 0.16, 0.12)
         _legend(figure, axes, width, "dashed: the paper's" if shown else "")
         return figure
 
@@ -99,7 +106,7 @@ def progress(title: str, curves: Sequence[Curve], width: float) -> Figure:
         panels[0].set_title(title)
         panels[-1].set_xlabel("training step")
         if len(curves) > 1:
-            _legend(figure, panels[0], width, "")
+            panels[0].legend(loc="upper right", handlelength=1.4)
         return figure
 
 
@@ -159,9 +166,9 @@ def _line(axes: Axes, series: Series, rows: Sequence[Row], data: str) -> None:
         axes.annotate(
             budget,
             (gmacs, mean),
-            (0, 9),
+            (-7, 4),
             textcoords="offset points",
-            ha="center",
+            ha="right",
             fontsize=9.5,
             color=hand.colour,
         )
@@ -210,11 +217,11 @@ def _plain_ticks(axes: Axes) -> None:
 def _log_scale(panel: Axes) -> None:
     """Make an axis logarithmic, with numbers that are written plainly."""
     panel.set_yscale("log")
-    for axis_ticks in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
-        axis_ticks(FuncFormatter(lambda value, _: f"{value:.3g}"))
     low, high = panel.get_ylim()
-    if high / low > 30:
-        panel.yaxis.set_minor_formatter(NullFormatter())
+    subs = (1.0,) if high / low > 30 else (1.0, 2.0, 5.0)
+    panel.yaxis.set_major_locator(LogLocator(10, subs))
+    panel.yaxis.set_minor_locator(NullLocator())
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
 
 
 def _n_panel(panel: Axes, found: Sequence[Layer], series: Series) -> None:
@@ -248,7 +255,7 @@ def _curve(panel: Axes, curve: Curve, key: str) -> None:
         values = task_losses(curve.events)
         steps = _thinned(list(values))
         raw = [values[step] for step in steps]
-        panel.plot(steps, raw, color=hand.colour, linewidth=0.8, alpha=0.3)
+        panel.plot(steps, raw, color=hand.colour, linewidth=0.8, alpha=0.3, scaley=False)
         panel.plot(steps, _smooth(raw), color=hand.colour, label=curve.series.title)
     else:
         values = {e["step"]: e[key] for e in curve.events if e.get(key) is not None}
