@@ -14,7 +14,7 @@ import torch
 from scumble.compare.cell_folder import CellFolder, folders_of
 from scumble.compare.cells import Plan
 from scumble.compare.claims import Claim, ClaimLostError, take
-from scumble.compare.look import write
+from scumble.compare.standing import write
 from scumble.comparison import Comparison
 from scumble.devices import pick_device
 from scumble.errors import ComparisonError, ScumbleError

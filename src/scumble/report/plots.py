@@ -102,6 +102,8 @@ def progress(title: str, curves: Sequence[Curve], width: float) -> Figure:
                 _log_scale(panel)
             if key == "gmacs":
                 panel.set_ylim(bottom=0)
+            if key == "loss":
+                _fit(panel, curves)
         figure.align_ylabels(panels)
         panels[0].set_title(title)
         panels[-1].set_xlabel("training step")
@@ -255,7 +257,7 @@ def _curve(panel: Axes, curve: Curve, key: str) -> None:
         values = task_losses(curve.events)
         steps = _thinned(list(values))
         raw = [values[step] for step in steps]
-        panel.plot(steps, raw, color=hand.colour, linewidth=0.8, alpha=0.3, scaley=False)
+        panel.plot(steps, raw, color=hand.colour, linewidth=0.8, alpha=0.3)
         panel.plot(steps, _smooth(raw), color=hand.colour, label=curve.series.title)
     else:
         values = {e["step"]: e[key] for e in curve.events if e.get(key) is not None}
@@ -265,6 +267,15 @@ def _curve(panel: Axes, curve: Curve, key: str) -> None:
         panel.plot(steps, [values[step] for step in steps], color=hand.colour)
     if met is not None and met > curve.events[0]["step"]:
         panel.axvline(met, color=hand.colour, linewidth=1, linestyle=(0, (2, 2)))
+
+
+def _fit(panel: Axes, curves: Sequence[Curve]) -> None:
+    """Let a panel of losses end where their trends do: single batches go far beyond."""
+    trends = [_smooth(list(task_losses(curve.events).values())) for curve in curves]
+    values = [value for trend in trends for value in trend]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
+    panel.set_ylim(low - margin, high + 2 * margin)
 
 
 def _thinned(steps: Sequence[int]) -> list[int]:
