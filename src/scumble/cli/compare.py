@@ -62,8 +62,7 @@ def compare(
         _print_plan(plan, output, as_json)
         return
     work = Work(plan, output, device)
-    _stop_gently(work)
-    with _progress(work):
+    with _stopping_gently(work), _progress(work):
         found = work.all()
     _show(found, as_json, output)
     if work.stopping:
@@ -222,12 +221,15 @@ def _stands(what: "Told") -> str:
     return f", loss {event.loss:.4f}{cost}"
 
 
-def _stop_gently(work: "Work") -> None:
+@contextmanager
+def _stopping_gently(work: "Work") -> Iterator[None]:
     """Let a first Ctrl-C or kill save and end what is being done; a second one ends it at once."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         work.stop()
         signal.signal(number, signal.SIG_DFL)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

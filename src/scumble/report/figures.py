@@ -72,13 +72,17 @@ def trade_off_plots(about: Subjects) -> list[Drawing]:
 
 
 def layer_plots(about: Subjects) -> list[Drawing]:
-    """Return what is kept of every layer, for every network whose layers differ in it."""
+    """Return what is kept of every layer; the same N everywhere only if there is nothing else."""
+    return _layer_plots(about, uniform=False) or _layer_plots(about, uniform=True)
+
+
+def _layer_plots(about: Subjects, uniform: bool) -> list[Drawing]:
     made: list[Drawing] = []
     for network, rows in _by_network(about.found.rows).items():
         series = series_of(rows)
         for subject in _of_network(about.firsts, network):
             patterns = {(layer.n, layer.m) for layer in subject.layers if layer.n is not None}
-            if subject.layers and len(patterns) != 1:
+            if subject.layers and (len(patterns) == 1) == uniform:
                 line = _line(series, subject)
                 title = f"{network}, {line.title} {subject.place.budget}"
                 made.append(

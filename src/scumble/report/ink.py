@@ -22,7 +22,7 @@ INKS = {
     "card": ("#f5f2ea", "#202227"),
     "sls": ("#c2401f", "#ff8a66"),
     "oneshot": ("#2a63a8", "#7db4f5"),
-    "sr-ste": ("#23805a", "#5fcf9d"),
+    "sr-ste": ("#1f7551", "#5fcf9d"),
     "filter": ("#8f6a06", "#e3b341"),
     "other1": ("#7a3f9d", "#c795e8"),
     "other2": ("#0f7c86", "#4fcfdb"),
