@@ -93,8 +93,9 @@ def notes(found: Comparison, table: Table) -> Iterator[str]:
     """Yield what is to be known of the table."""
     if table.has_paper:
         yield "In brackets: the paper's numbers, of its own networks trained on its own photos."
-    for data, protocol in found.protocols.items():
-        yield f"{data} is scored by {protocol}." if protocol else f"{data} is not scored yet."
+    for protocol in dict.fromkeys(found.protocols.values()):
+        sets = ", ".join(data for data, one in found.protocols.items() if one == protocol)
+        yield f"Scored by {protocol}: {sets}." if protocol else f"Not scored yet: {sets}."
     if any(len(row.cells) > 1 for row in found.rows):
         yield "±: the standard deviation over the seeds."
     for line in table.lines:

@@ -28,6 +28,7 @@ class Drawing:
     title: str  # for those who cannot see it
     draw: Callable[[float], Figure]
     caption: str = ""
+    on_page_only: Callable[[float], Figure] | None = None  # another form, where the page has more
     layers: Sequence[Layer] = ()  # that it shows
 
     def on_page(self) -> dict[str, Any]:
@@ -35,7 +36,7 @@ class Drawing:
         sizes = {"wide": WIDE, "narrow": NARROW}
         # What matplotlib writes is escaped already.
         drawn = {
-            size: Markup(inline_svg(self.draw(width), f"{self.name} {size}"))
+            size: Markup(inline_svg((self.on_page_only or self.draw)(width), f"{self.name} {size}"))
             for size, width in sizes.items()
         }
         return {"title": self.title, "caption": self.caption, "layers": self.layers, **drawn}
@@ -60,12 +61,14 @@ def trade_off_plots(about: Subjects) -> list[Drawing]:
     for network, rows in _by_network(about.found.rows).items():
         for data in about.found.data:
             if any(row.gmacs and row.figure(data) for row in rows):
+                draw = partial(trade_off, network, data, rows, series_of(rows))
                 made.append(
                     Drawing(
                         _file_name("trade-off", network, data),
                         f"PSNR of {network} on {data} against GMACs",
-                        partial(trade_off, network, data, rows, series_of(rows)),
+                        draw,
                         f"{network} on {data}. GMACs on 320x180, counted as in the paper's tables.",
+                        on_page_only=partial(draw, legend=False),
                     )
                 )
     return made

@@ -16,6 +16,7 @@ from scumble.comparison.found import best_rows
 from scumble.report.crops import Scene
 from scumble.report.figures import Drawing
 from scumble.report.ink import INKS
+from scumble.report.plots import paper_points
 from scumble.report.series import key_of, series_of
 from scumble.report.subjects import Subject, Subjects
 from scumble.version import __version__
@@ -23,6 +24,19 @@ from scumble.version import __version__
 MOST_PLOTS = 6  # of one kind on the page; all are beside it
 MOST_TILES = 4
 MOST_RECIPES = 60
+
+# The marks of the plots, as paths around the origin.
+MARKS = {
+    "o": "M5 0a5 5 0 1 1-10 0a5 5 0 1 1 10 0z",
+    "s": "M-4.5-4.5h9v9h-9z",
+    "^": "M0-5.5l5.5 10h-11z",
+    "v": "M0 5.5l5.5-10h-11z",
+    "D": "M0-6l6 6l-6 6l-6-6z",
+    "P": "M-2-6h4v4h4v4h-4v4h-4v-4h-4v-4h4z",
+    "X": "M-5-3l2-2l3 3l3-3l2 2l-3 3l3 3l-2 2l-3-3l-3 3l-2-2l3-3z",
+    "p": "M0-6l5.7 4.2l-2.2 6.8h-7l-2.2-6.8z",
+    "*": "M0-7l1.6 4.8h5.1l-4.1 3l1.5 4.9l-4.1-3l-4.1 3l1.5-4.9l-4.1-3h5.1z",
+}
 
 _SECTIONS = ("Trade-off", "Table", "Crops", "Layers", "Progress", "Recipe", "Environment")
 
@@ -48,6 +62,8 @@ def render(
         sections=[{"id": name.lower(), "title": name} for name in _SECTIONS],
         has_spread=any(len(row.done) > 1 for row in about.found.rows),
         trade_offs=_shown(trade_offs),
+        legend=_legend(about),
+        marks=MARKS,
         table=_table(table),
         notes=list(notes(about.found, table)),
         scenes=scenes,
@@ -123,14 +139,37 @@ def _tile(row: Row, rows: Sequence[Row], data: str) -> dict[str, str]:
         told.append(f"{figure.mean - whole.mean:+.2f} dB to unpruned")
         if dense.gmacs and row.gmacs:
             told.append(f"{dense.gmacs / row.gmacs:.1f} times fewer MACs")
-    series = series_of(r for r in rows if r.place.network == place.network)[key_of(place)]
+    series = series_of(r for r in rows if r.done and r.place.network == place.network)
+    drawn = series[key_of(place)]
     return {
-        "role": series.hand.role,
-        "over": f"{place.network} at {place.budget}: {series.title}",
+        "role": drawn.hand.role,
+        "over": f"{place.network} at {place.budget}: {drawn.title}",
         "figure": f"{figure.mean:.2f}",
         "unit": f"dB on {data}",
         "under": ", ".join(told).replace("-", "\u2212") if told else "",
     }
+
+
+def _legend(about: Subjects) -> list[dict[str, Any]]:
+    """Return the lines of the trade-off plots: a mark, its colour and its name."""
+    series = [
+        (row.place.network, one)
+        for row in about.found.rows
+        if row.done and (one := series_of(_alike(about, row)).get(key_of(row.place)))
+    ]
+    named = {one.title: {"role": one.hand.role, "mark": one.hand.marker} for _, one in series}
+    if any(row.done and row.place.method == DENSE for row in about.found.rows):
+        named = {"Unpruned": {"role": "ink", "mark": "*"}, **named}
+    data = about.found.data
+    if any(paper_points(network, name, one.key) for network, one in series for name in data):
+        named["the paper's"] = {"role": "muted", "mark": ""}
+    return [{"title": title, **drawn} for title, drawn in named.items()]
+
+
+def _alike(about: Subjects, row: Row) -> list[Row]:
+    """Return the rows that are done of the network of one."""
+    rows = about.found.rows
+    return [one for one in rows if one.done and one.place.network == row.place.network]
 
 
 def _table(table: Table) -> dict[str, Any]:
@@ -161,7 +200,11 @@ def _environments(subjects: Sequence[Subject]) -> list[dict[str, str]]:
     for subject in subjects:
         for start in subject.cell.starts:
             places.setdefault(tuple(_facts(start)), []).append(subject.cell.name)
-    return [{**dict(facts), "networks": _listed(names)} for facts, names in places.items()]
+    told = {facts: list(dict.fromkeys(names)) for facts, names in places.items()}
+    return [
+        {**dict(facts), "networks": _listed(names) if len(names) < 5 else f"{len(names)} of them"}
+        for facts, names in told.items()
+    ]
 
 
 def _facts(start: dict[str, Any]) -> Iterable[tuple[str, str]]:

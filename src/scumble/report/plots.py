@@ -35,7 +35,12 @@ class Curve:
 
 
 def trade_off(
-    network: str, data: str, rows: Sequence[Row], series: Mapping[Key, Series], width: float
+    network: str,
+    data: str,
+    rows: Sequence[Row],
+    series: Mapping[Key, Series],
+    width: float,
+    legend: bool = True,
 ) -> Figure:
     """Return PSNR against GMACs, one line per method (Fig. 1 of the paper)."""
     with rc_context(STYLE):
@@ -47,12 +52,14 @@ def trade_off(
         for one in series.values():
             _line(axes, one, [row for row in rows if key_of(row.place) == one.key], data)
         shown = _paper_lines(axes, network, data, series)
+        _name_budgets(axes, rows, data)
         axes.set_xscale("log")
         axes.set_xlabel("GMACs")
         axes.set_ylabel(f"PSNR on {data} (dB)")
         _plain_ticks(axes)
         axes.margins(0.08 if width == WIDE else 0.16, 0.12)
-        _legend(figure, axes, width, "dashed: the paper's" if shown else "")
+        if legend:
+            _legend(figure, axes, "dashed: the paper's" if shown else "")
         return figure
 
 
@@ -164,30 +171,46 @@ def _line(axes: Axes, series: Series, rows: Sequence[Row], data: str) -> None:
         label=series.title,
         zorder=3,
     )
-    for gmacs, mean, _, budget in points:
+
+
+def _name_budgets(axes: Axes, rows: Sequence[Row], data: str) -> None:
+    """Write every budget beside the best point that it has."""
+    best: dict[str, tuple[float, float]] = {}
+    for row in rows:
+        figure, gmacs = row.figure(data), row.gmacs
+        if figure is not None and gmacs is not None and row.place.method != DENSE:
+            point = (figure.mean, gmacs)
+            best[row.place.budget] = max(point, best.get(row.place.budget, point))
+    for budget, (mean, gmacs) in best.items():
         axes.annotate(
             budget,
             (gmacs, mean),
-            (-7, 4),
+            (-8, 6),
             textcoords="offset points",
             ha="right",
-            fontsize=9.5,
-            color=hand.colour,
+            fontsize=10,
+            color=colour("muted"),
         )
+
+
+def paper_points(network: str, data: str, key: Key) -> list[tuple[float, float]]:
+    """Return GMACs and PSNR of the paper's own networks, by its Tables 1 and 2."""
+    label, setting = key
+    return sorted(
+        (row.gmacs, psnr)
+        for row in paper.rows()
+        if (row.network, row.method, row.setting) == (network, label, setting)
+        and row.table in ("1", "2")
+        and row.gmacs is not None
+        and (psnr := row.score(data)) is not None
+    )
 
 
 def _paper_lines(axes: Axes, network: str, data: str, series: Mapping[Key, Series]) -> bool:
     """Draw the paper's own points, faint; return whether there are any."""
     shown = False
-    for (label, setting), one in series.items():
-        points = sorted(
-            (row.gmacs, psnr)
-            for row in paper.rows()
-            if (row.network, row.method, row.setting) == (network, label, setting)
-            and row.table in ("1", "2")
-            and row.gmacs is not None
-            and (psnr := row.score(data)) is not None
-        )
+    for one in series.values():
+        points = paper_points(network, data, one.key)
         if points:
             shown = True
             axes.plot(
@@ -290,13 +313,12 @@ def _smooth(values: Sequence[float], reach: int = 4) -> list[float]:
     return [near[len(near) // 2] for near in around]
 
 
-def _legend(figure: Figure, axes: Axes, width: float, more: str) -> None:
+def _legend(figure: Figure, axes: Axes, more: str) -> None:
+    """Name the lines above a plot."""
     handles, titles = axes.get_legend_handles_labels()
-    kept = {title: handle for handle, title in zip(handles, titles, strict=True)}
+    kept = dict(zip(titles, handles, strict=True))
     if more:
         kept[more] = axes.plot([], [], color=colour("muted"), linewidth=1.2, linestyle="--")[0]
-    longest = max((len(title) for title in kept), default=0)
-    columns = 1 if longest > 28 and width != WIDE else 2 if width != WIDE else 4
     figure.legend(
-        list(kept.values()), list(kept), loc="outside upper left", ncols=columns, handlelength=1.8
+        list(kept.values()), list(kept), loc="outside upper left", ncols=4, handlelength=1.8
     )

@@ -33,13 +33,13 @@ def series_of(rows: Iterable[Row]) -> dict[Key, Series]:
     labels = {label for label, _ in keys}
     made: dict[Key, Series] = {}
     used: set[str] = set()
-    for number, (label, setting) in enumerate(keys):
+    for label, setting in keys:
         own = label if label in _OWN and label not in used else None
         role = own or next((r for r in _OTHERS + _OWN if r not in used), _OTHERS[0])
         used.add(role)
         title = title_of(label) if len(labels) > 1 or not setting else ""
         title = " ".join(word for word in (title, setting) if word)
         made[label, setting] = Series(
-            (label, setting), title, Hand(role, MARKERS[number % len(MARKERS)])
+            (label, setting), title, Hand(role, MARKERS[(_OWN + _OTHERS).index(role)])
         )
     return made
