@@ -163,6 +163,8 @@ REFUSALS = [
         "base: carn-x4-8ht",
         "no recipe named 'carn-x4-8ht'. Did you mean 'carn-x4-8th' or ",
     ),
+    ("base: {network: 3}", "network needs to be a section of keys, got 3"),
+    ("base: {prune: {budget: x}}", "budgets.0.budget: a budget is a share such as"),
     ("- base", "a grid or recipe is sections of keys, got a list"),
 ]
 

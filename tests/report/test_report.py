@@ -8,6 +8,7 @@ import scumble
 from scumble.compare import Work
 from scumble.errors import ComparisonError
 from scumble.report import write_report
+from scumble.report.gather import gather
 from tests.compare.grids import small_plan
 from tests.comparison.found import cell, comparison
 from tests.training.photos import PRUNE, make_photos
@@ -66,7 +67,8 @@ def test_every_section_is_there_and_has_something_in_it(page):
         assert f'href="#{name}"' in page
         assert "<h2>" in section(page, name)
         assert 'class="nothing"' not in section(page, name)
-    assert section(page, "trade-off").count("<svg") == 2  # for a desk, and for a phone
+    assert section(page, "trade-off").count('role="img"') == 2  # for a desk, and for a phone
+    assert section(page, "trade-off").count("<li") == 3  # dense, one-shot, SLS
     assert section(page, "crops").count("<figure") == 2 * (1 + 2 + 3)
     assert section(page, "progress").count("<svg") == 2
     assert section(page, "recipe").count("<details") == 4
@@ -169,6 +171,18 @@ def test_names_of_others_break_nothing(tmp_path):
     assert sum(tag == "script" for tag, _ in told.found) == 1
     for path in (tmp_path / "p-plots").iterdir():
         assert re.fullmatch(r"[\w.-]+", path.name)
+
+
+def test_two_comparisons_of_one_grid_are_told_apart(compared, tmp_path):
+    (tmp_path / "other").mkdir()
+    text = (compared / "out" / "comparison.json").read_text()
+    (tmp_path / "other" / "comparison.json").write_text(text)
+    sources = [str(compared / "out"), str(tmp_path / "other")]
+    about = gather(sources)
+    assert len(about.found.rows) == 2 * 5
+    assert {row.place.setting for row in about.found.rows} == set(sources)
+    assert len({subject.cell.name for subject in about.subjects}) == len(about.subjects) == 10
+    assert len(about.firsts) == 10
 
 
 def test_wrong_use_is_said(tmp_path):

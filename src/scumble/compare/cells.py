@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scumble.compare.grid import (
-    BudgetEntry,
     Grid,
-    MethodEntry,
     NetworkEntry,
     ScoreEntry,
     SettingEntry,
@@ -23,7 +21,7 @@ from scumble.compare.grid import (
 from scumble.comparison import DENSE, Place
 from scumble.core.budget import Budget
 from scumble.errors import RecipeError
-from scumble.recipe import Recipe, change_recipe
+from scumble.recipe import Recipe, change_recipe, make_section
 
 LONGEST_NAME = 120
 
@@ -86,14 +84,21 @@ def _plan_of_grid(grid: Grid, source: str, changes: Sequence[str], data: Sequenc
 
 def _cells(grid: Grid, base: dict[str, Any], changes: Sequence[str]) -> Iterator[Cell]:
     """Yield the cells in the order of the table."""
-    network_of_base = base.get("network") or {}
-    name = str(network_of_base.get("name", "carn-x4"))
-    networks = grid.networks or (NetworkEntry(name=name),)
-    prune = base.get("prune") or {}
-    methods = grid.methods or (MethodEntry(name=prune.get("method", "sls")),)
-    budgets = grid.budgets or (BudgetEntry(budget=prune.get("budget", "1/2")),)
+    named, prune, train = (_section(base, name) for name in ("network", "prune", "train"))
+    # What the base says is checked as if the grid had said it.
+    own = make_section(
+        Grid,
+        {
+            "base": {},
+            "networks": [named.get("name", "carn-x4")],
+            "methods": [prune.get("method", "sls")],
+            "budgets": [prune.get("budget", "1/2")],
+            "seeds": [train.get("seed", 0)],
+        },
+    )
+    networks, methods = grid.networks or own.networks, grid.methods or own.methods
+    budgets, seeds = grid.budgets or own.budgets, grid.seeds or own.seeds
     settings = grid.settings or (SettingEntry(name=""),)
-    seeds = grid.seeds or ((base.get("train") or {}).get("seed", 0),)
     for network in networks:
         begun = _beginning(base, network)
         shared = (*grid.set, *changes, *network.set)
@@ -108,17 +113,26 @@ def _cells(grid: Grid, base: dict[str, Any], changes: Sequence[str]) -> Iterator
                 setting=setting.name,
                 seed=seed,
             )
-            content = {**begun, "prune": {**(begun.get("prune") or {})}}
-            content["prune"] |= {"method": method.name, "budget": budget.budget}
-            own = (*method.set, *budget.set, *setting.set, f"train.seed={seed}")
-            yield _cell(place, content, (*shared, *own))
+            pruned = {**prune, "method": method.name, "budget": budget.budget}
+            content = {**begun, "prune": pruned}
+            changed = (*method.set, *budget.set, *setting.set, f"train.seed={seed}")
+            yield _cell(place, content, (*shared, *changed))
+
+
+def _section(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a section of a recipe in plain data, empty if there is none."""
+    section = content.get(name) or {}
+    if not isinstance(section, dict):
+        raise RecipeError(f"{name} needs to be a section of keys, got {section!r}")
+    return section
 
 
 def _beginning(base: Mapping[str, Any], network: NetworkEntry) -> dict[str, Any]:
     """Return the base with this network in it."""
-    section: dict[str, Any] = dict(base.get("network") or {})
+    section: dict[str, Any] = dict(_section(base, "network"))
     if section.get("name", "carn-x4") != network.name:
-        section = {"start": network.name}  # of the zoo's
+        section.clear()
+        section["start"] = network.name  # of the zoo
     section["name"] = network.name
     if "start" in network.model_fields_set:
         section["start"] = network.start

@@ -98,6 +98,13 @@ class ClaimLostError(ComparisonError):
 
 def take(cell: Path, patience: float = PATIENCE, beat: float = BEAT) -> Claim | None:
     """Return the claim to a cell's folder, or None if another process has it."""
+    try:
+        return _take(cell, patience, beat)
+    except OSError as error:
+        raise ComparisonError(f"{cell} cannot be worked in: {error.strerror}") from error
+
+
+def _take(cell: Path, patience: float, beat: float) -> Claim | None:
     folder = cell / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     # The number is read once: if anybody takes the cell from here on, ours is taken too.

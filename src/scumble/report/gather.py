@@ -96,11 +96,12 @@ def _told_scores(info: CheckpointInfo) -> dict[str, dict[str, float | None]]:
 
 
 def _told_apart(subjects: Sequence[Subject]) -> list[Subject]:
-    """Return subjects of which no two are one cell of the table: their names are added."""
+    """Return subjects of which no two are one cell of the table: where they are from is added."""
     places = [_key(subject.cell) for subject in subjects]
+    names = [subject.cell.name for subject in subjects]
     return [
-        _with_setting(subject) if places.count(place) > 1 else subject
-        for subject, place in zip(subjects, places, strict=True)
+        _renamed(subject, places.count(_key(subject.cell)) > 1, names.count(subject.cell.name) > 1)
+        for subject in subjects
     ]
 
 
@@ -109,11 +110,16 @@ def _key(cell: CellResult) -> tuple[object, ...]:
     return (place.network, place.label, place.budget, place.setting, place.m, place.seed)
 
 
-def _with_setting(subject: Subject) -> Subject:
+def _renamed(subject: Subject, in_table: bool, by_name: bool) -> Subject:
+    """Return a subject with its source in its setting, and in its name, as far as is needed."""
     cell = subject.cell
-    setting = " ".join(word for word in (cell.place.setting, cell.name) if word)
-    place = cell.place.model_copy(update={"setting": setting})
-    return replace(subject, cell=cell.model_copy(update={"place": place}))
+    update: dict[str, Any] = {}
+    if in_table:
+        setting = " ".join(word for word in (cell.place.setting, subject.source) if word)
+        update["place"] = cell.place.model_copy(update={"setting": setting})
+    if by_name:
+        update["name"] = f"{subject.source} {cell.name}"
+    return replace(subject, cell=cell.model_copy(update=update)) if update else subject
 
 
 def _merged(

@@ -36,6 +36,7 @@ class Subject:
     cell: CellResult
     network: str | None  # a file, or a network of the zoo
     folder: Path | None  # of its run
+    source: str = ""  # where it was found, as the caller wrote it
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -108,14 +109,14 @@ def subject_of_network(source: str) -> tuple[Subject, CheckpointInfo]:
         state="done",
         starts=tuple(read_starts(folder)) if folder else (),
     )
-    return Subject(cell, file, folder), info
+    return Subject(cell, file, folder, source), info
 
 
 def subjects_of_comparison(path: Path) -> tuple[Comparison, list[Subject]]:
     """Return a comparison, and its cells as subjects."""
     file = path / FILE if path.is_dir() else path
     found, root = Comparison.read(file), file.parent
-    return found, [_subject(cell, root) for cell in found.cells]
+    return found, [_subject(cell, root, str(path)) for cell in found.cells]
 
 
 def is_comparison(source: str) -> bool:
@@ -124,13 +125,13 @@ def is_comparison(source: str) -> bool:
     return (path / FILE).exists() or path.suffix == ".json"
 
 
-def _subject(cell: CellResult, root: Path) -> Subject:
+def _subject(cell: CellResult, root: Path, source: str) -> Subject:
     network = cell.file
     if network is not None and network not in scumble.zoo.names():
         beside = root / network if cell.folder else Path(network)
         network = str(beside) if beside.exists() else None
     folder = root / cell.folder if cell.folder else None
-    return Subject(cell, network, folder if folder and folder.is_dir() else None)
+    return Subject(cell, network, folder if folder and folder.is_dir() else None, source)
 
 
 def _network_in(folder: Path) -> Path:
