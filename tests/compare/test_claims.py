@@ -88,7 +88,7 @@ def test_a_claim_beats(tmp_path):
         deadline = time.monotonic() + 10
         while claim.path.stat().st_mtime == 1 and time.monotonic() < deadline:
             time.sleep(0.005)
-    assert claim.path.stat().st_mtime > 1
+        assert claim.path.stat().st_mtime > 1
 
 
 def test_a_claim_that_was_cut_short_is_somebodys_until_it_is_old(tmp_path):
