@@ -69,10 +69,11 @@ def test_what_scumble_refuses_there_is_refused_here(stage, tmp_path):
         pass
 
 
-def test_freed_memory_is_kept_and_threads_are_counted():
-    variables = environment(2)
+def test_peers_keep_freed_memory_and_threads_are_counted():
+    variables = environment("torch", 2)
     assert variables["OMP_NUM_THREADS"] == "2"
     assert "mmap_threshold=4294967296" in variables["GLIBC_TUNABLES"]
+    assert "GLIBC_TUNABLES" not in environment("cpu", 2)
 
 
 def test_another_picture_than_the_reference_is_refused(stage):

@@ -12,14 +12,16 @@ from typing import IO, Any
 
 import numpy as np
 
-from scumble.bench.peers import MALLOC, Files
+from scumble.bench.peers import MALLOC, PEERS, Files
 from scumble.errors import EngineError
 
 
-def environment(threads: int) -> dict[str, str]:
-    """Return the variables that a contestant runs under."""
+def environment(engine: str, threads: int) -> dict[str, str]:
+    """Return the variables that an engine runs under at its best."""
     counts = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    return {"GLIBC_TUNABLES": MALLOC} | dict.fromkeys(counts, str(threads))
+    # Ours take their memory themselves, in large pages, and would have to share those.
+    tuned = {"GLIBC_TUNABLES": MALLOC} if engine in PEERS else {}
+    return tuned | dict.fromkeys(counts, str(threads))
 
 
 @contextmanager
@@ -37,7 +39,7 @@ def started(title: str, engine: str, threads: int, files: Files) -> Iterator["Ch
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env=os.environ | environment(threads),
+            env=os.environ | environment(engine, threads),
             text=True,
             start_new_session=True,  # so that Ctrl-C reaches us alone
         ) as process,

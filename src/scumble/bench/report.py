@@ -104,7 +104,11 @@ class Report:
             "width": self.size[1],
             "height": self.size[0],
             "rounds": self.rounds,
-            "environment": {str(count): environment(count) for count in threads},
+            "environment": {
+                f"{engine}, {count}": environment(engine, count)
+                for engine in dict.fromkeys(row.engine for row in self.rows)
+                for count in threads
+            },
             "rows": [row.to_json() for row in self.rows],
         }
 
