@@ -271,10 +271,9 @@ store = PictureStore(pairs, 4, limit, cache)
 peaks.append(peak())
 Path("/proc/self/clear_refs").write_text("5")  # forget the peak of decoding
 peaks.append(peak())
-for index in range(len(store)):
-    height, width = store.sizes[index]
-    for top in range(0, height - 48, 24):
-        store.crop(index, top, top, 48, 48, 4)
+for top in range(0, 320 - 24, 8):
+    for index in range(len(store)):  # as in training, the next crop is of another photo
+        store.crop(index, top, top, 24, 24, 4)
 peaks.append(peak())
 in_memory = PictureStore(pairs, 4, 10**9)
 print(json.dumps([*peaks, peak()]))

@@ -128,6 +128,22 @@ def test_a_stop_is_obeyed_after_the_step_and_goes_on_later(photos, tmp_path):
     assert finish(small_recipe(photos), tmp_path / "run").read_bytes() == whole
 
 
+class AskedElsewhere(Team):
+    """A process beside one that is asked to stop during the third step."""
+
+    steps = 0
+
+    def any(self, wish: bool) -> bool:
+        self.steps += 1
+        return wish or self.steps == 3
+
+
+def test_a_stop_that_another_process_was_asked_for_is_obeyed_too(photos, tmp_path):
+    run = TrainingRun(small_recipe(photos), tmp_path / "run", AskedElsewhere("cpu"))
+    assert [event.step for event in run.events()] == [3]
+    assert TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu").progress.step == 3
+
+
 def test_another_recipe_in_the_same_folder_is_refused(photos, tmp_path):
     finish(small_recipe(photos, steps=5), tmp_path / "run")
     with pytest.raises(TrainingError, match=r"another recipe \(train.steps: 5 then, 6 now\)"):
@@ -210,20 +226,37 @@ def test_a_corrupt_photo_is_left_out_and_named(photos, tmp_path, caplog):
     assert "broken.png" in caplog.text
 
 
-def test_a_full_disk_leaves_the_last_state_whole(photos, tmp_path, monkeypatch):
-    run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
+def full(descriptor: int) -> None:
+    """What fsync does on a full disk."""
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(("since", "file"), [(5, STATE), (40, FINAL)])
+def test_a_full_disk_leaves_the_last_state_whole(photos, tmp_path, monkeypatch, since, file):
+    folder = tmp_path / "run"
+    run = TrainingRun(small_recipe(photos), folder, device="cpu")
     events = run.events()
-    while next(events).step < 5:
+    while next(events).step < since:
         pass
-    before = (tmp_path / "run" / STATE).read_bytes()
+    before = (folder / STATE).read_bytes()
+    told = (
+        f"{folder / file} could not be written: No space left on device; "
+        f"{folder / STATE} is whole, and the same command goes on from there"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(TrainingError, match=f"^{re.escape(told)}$"):
+            list(events)
+    assert (folder / STATE).read_bytes() == before
+    assert finish(small_recipe(photos), folder).exists()
 
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
 
+def test_a_disk_that_is_full_from_the_start_leaves_nothing(photos, tmp_path, monkeypatch):
+    run = TrainingRun(small_recipe(photos), tmp_path / "run", device="cpu")
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(scumble.ScumbleError, match="could not be written: No space left on device"):
-        list(events)
-    assert (tmp_path / "run" / STATE).read_bytes() == before
+    told = "could not be written: No space left on device; nothing was saved before"
+    with pytest.raises(TrainingError, match=f"{STATE} {told}$"):
+        list(run.events())
 
 
 def command(recipe: Path, folder: Path, *launcher: str) -> list[str]:

@@ -19,7 +19,7 @@ from scumble.data.photos import Pair, Skipped
 
 _MAGIC = b"scumble pictures 1\n"
 _FOOTER = struct.Struct("<Q32s")  # length and SHA-256 of the index before it
-_AROUND = 2**17  # bytes that the system may map besides those asked for
+_AROUND = 2 * 2**21  # bytes that may be mapped besides those asked for: a huge page at each end
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from scumble.checkpoint import save
 from scumble.data.loaders import Batch
-from scumble.errors import BudgetError, TrainingError
+from scumble.errors import BudgetError, CheckpointError, TrainingError
 from scumble.files import atomic_write
 from scumble.methods import Pruning, finalize
 from scumble.recipe import Recipe
@@ -203,18 +203,31 @@ class TrainingRun:
         if isinstance(getattr(network, "pruning", None), Pruning):
             network = finalize(network)
         results = {self.prepared.protocol.name: {"validation": psnr}} if psnr is not None else None
-        save(
-            network,
-            path,
-            recipe=self.plain_recipe,
-            data=self.recipe.data.photos,
-            results=results,
-        )
+        with self._saving():
+            save(
+                network,
+                path,
+                recipe=self.plain_recipe,
+                data=self.recipe.data.photos,
+                results=results,
+            )
 
     def _save_state(self) -> None:
         if self.team.rank == 0:
-            save_state(self.folder / STATE, self.step, self.progress, self.origin)
+            with self._saving():
+                save_state(self.folder / STATE, self.step, self.progress, self.origin)
         self.team.wait()
+
+    @contextmanager
+    def _saving(self) -> Iterator[None]:
+        """Say what is left when something cannot be saved."""
+        try:
+            yield
+        except CheckpointError as error:
+            state = self.folder / STATE
+            whole = f"{state} is whole, and the same command goes on from there"
+            left = whole if state.exists() else "nothing was saved before"
+            raise TrainingError(f"{error}; {left}") from error
 
     def _event(self, loss: float, psnr: float | None, seconds: float) -> Event:
         train = self.recipe.train
