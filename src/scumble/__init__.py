@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scumble.inspection import inspect
     from scumble.methods import SLS, Filter, OneShot, SrSte, finalize, sparsify
     from scumble.models import build
+    from scumble.restore import Restorer
 
 # Each name is imported on first use, so that `scumble --help` does not wait for torch.
 _HOMES = {
@@ -22,6 +23,7 @@ _HOMES = {
     "Filter": "scumble.methods",
     "OneShot": "scumble.methods",
     "Pattern": "scumble.core.pattern",
+    "Restorer": "scumble.restore",
     "SLS": "scumble.methods",
     "ScumbleError": "scumble.errors",
     "SrSte": "scumble.methods",
@@ -42,6 +44,7 @@ __all__ = [
     "Filter",
     "OneShot",
     "Pattern",
+    "Restorer",
     "ScumbleError",
     "SrSte",
     "__version__",

@@ -13,6 +13,7 @@
     ├── TrainingError      a training run that cannot start or go on
     ├── ComparisonError    a comparison or report that cannot be made
     ├── ImageError         a picture that cannot be read, written or used
+    ├── RestoreError       a batch of pictures that cannot be restored as asked
     └── DataError          a data set that does not fit
 
 A message is one sentence: what was needed, what came and, where known, the fix.
@@ -69,6 +70,10 @@ class ComparisonError(ScumbleError):
 
 class ImageError(ScumbleError):
     """A picture that cannot be read, written or used."""
+
+
+class RestoreError(ScumbleError):
+    """A batch of pictures that cannot be restored as asked."""
 
 
 class DataError(ScumbleError):

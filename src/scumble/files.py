@@ -30,7 +30,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         with suppress(FileNotFoundError):
             beside.unlink()
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _destination(path: Path) -> Path:
@@ -55,7 +55,7 @@ def _mode_of(path: Path) -> int:
     return 0o666 & ~umask
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a rename inside ``folder`` survive a power cut, where the system can."""
     if os.name != "posix":
         return

@@ -4,6 +4,8 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import IO, cast
 
@@ -28,9 +30,18 @@ _OTHER_BYTE = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L
 _SPREAD = {"L;2": 85, "L;4": 17}
 
 
-def decode(path: Path) -> Samples:
-    """Return the samples of the one picture in a file, upright."""
-    with _opened(path) as (file, image):
+@dataclass(frozen=True)
+class Header:
+    """What a picture file says of itself at its beginning."""
+
+    format: str  # one of FORMATS
+    height: int  # of the upright picture, in pixels
+    width: int
+
+
+def decode(path: Path, content: bytes | None = None) -> Samples:
+    """Return the samples of the one picture in a file, upright; ``content`` is what was read."""
+    with _opened(path, content) as (file, image):
         if image.format == "PNG":
             image.verify()  # checksums, which decoding alone does not look at
             image = _open(file)
@@ -41,16 +52,28 @@ def decode(path: Path) -> Samples:
 
 def decode_size(path: Path) -> tuple[int, int]:
     """Return height and width of the picture in a file, from its header."""
-    with _opened(path) as (_, image):
+    header = decode_header(path)
+    return header.height, header.width
+
+
+def decode_header(path: Path, content: bytes | None = None) -> Header:
+    """Return format, height and width of the picture in a file, without decoding it."""
+    with _opened(path, content) as (_, image):
         width, height = image.size
-        return (width, height) if _turn(image) in (5, 6, 7, 8) else (height, width)
+        if _turn(image) in (5, 6, 7, 8):
+            width, height = height, width
+        # The photo of an MPO file is a JPEG.
+        return Header("JPEG" if image.format == "MPO" else image.format or "", height, width)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[bytes], ImageFile.ImageFile]]:
+def _opened(
+    path: Path, content: bytes | None = None
+) -> Iterator[tuple[IO[bytes], ImageFile.ImageFile]]:
     """Yield a picture file, and turn whatever goes wrong with it into one sentence."""
     try:
-        with path.open("rb") as file, warnings.catch_warnings():
+        opened = path.open("rb") if content is None else BytesIO(content)
+        with opened as file, warnings.catch_warnings():
             # Of this module only: should threads restore the filters in the wrong order, little
             # is lost. What matters is refused below.
             warnings.filterwarnings("ignore", module="PIL")
@@ -60,7 +83,8 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], ImageFile.ImageFile]]:
     except ImageError:
         raise
     except UnidentifiedImageError as error:
-        what = "is empty" if path.stat().st_size == 0 else "is none, or damaged at its beginning"
+        empty = not content if content is not None else path.stat().st_size == 0
+        what = "is empty" if empty else "is none, or damaged at its beginning"
         raise ImageError(
             f"{path} needs to be a PNG, JPEG, WebP, TIFF or BMP file, {what}"
         ) from error

@@ -32,7 +32,13 @@ def encode(path: Path, samples: Samples, quality: int | None = None) -> bytes:
             f"{path} needs an ending that says its format: {', '.join(ENDINGS)}, "
             f"got {path.suffix or 'none'}"
         )
-    _refuse_loss(path, name, samples)
+    height, width, channels = samples.shape
+    refuse_loss(path, name, (height, width, channels), 8 * samples.itemsize)
+    if samples.dtype == np.uint16 and name == "TIFF" and channels > 1:
+        raise ImageError(
+            f"{path} needs 8 bits or 16-bit grey, because we write no other TIFF, "
+            f"got 16 bits in {channels} channels; write PNG"
+        )
     if quality is not None and name not in ("JPEG", "WEBP"):
         raise ImageError(f"{path} needs no quality, which is for JPEG and WebP; leave it out")
     if quality is not None and not 1 <= quality <= 100:
@@ -55,23 +61,18 @@ def encode(path: Path, samples: Samples, quality: int | None = None) -> bytes:
     return file.getvalue()
 
 
-def _refuse_loss(path: Path, name: str, samples: Samples) -> None:
-    """Refuse a format that cannot hold the samples as they are."""
-    height, width, channels = samples.shape
+def refuse_loss(path: Path, name: str, shape: tuple[int, int, int], depth: int) -> None:
+    """Refuse a format that cannot hold samples of this height, width, channels and depth."""
+    height, width, channels = shape
     if channels in (2, 4) and name in ("JPEG", "BMP"):
         raise ImageError(
             f"{path} needs a picture without alpha, because {name} has none; "
             f"write PNG, WebP or TIFF, or drop the alpha"
         )
-    if samples.dtype == np.uint16 and name in ("JPEG", "WEBP", "BMP"):
+    if depth == 16 and name in ("JPEG", "WEBP", "BMP"):
         raise ImageError(
             f"{path} needs a picture of 8 bits, because {name} holds no more, got 16; "
             f"write PNG, or round it first"
-        )
-    if samples.dtype == np.uint16 and name == "TIFF" and channels > 1:
-        raise ImageError(
-            f"{path} needs 8 bits or 16-bit grey, because we write no other TIFF, "
-            f"got 16 bits in {channels} channels; write PNG"
         )
     if max(height, width) > _SIDES.get(name, max(height, width)):
         raise ImageError(

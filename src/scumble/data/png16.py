@@ -2,6 +2,9 @@
 
 import struct
 import zlib
+from collections.abc import Iterable
+from io import BytesIO
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,22 +20,50 @@ _PAETH = 4
 def encode_png16(samples: Samples) -> bytes:
     """Return the content of a PNG file that holds 16-bit samples."""
     height, width, channels = samples.shape
+    file = BytesIO()
+    write_png16(file, [samples], (height, width, channels))
+    return file.getvalue()
+
+
+def write_png16(
+    file: IO[bytes],
+    strips: Iterable[Samples],
+    shape: tuple[int, int, int],
+    chunks: Iterable[tuple[bytes, bytes]] = (),
+) -> None:
+    """Write 16-bit samples as a PNG file, strip by strip of whole rows.
+
+    Args:
+        file: where to.
+        strips: the rows of the picture, from the top.
+        shape: height, width and channels of the picture.
+        chunks: kind and data of what else stands before the pixels.
+    """
+    height, width, channels = shape
     header = struct.pack(">IIBBBBB", width, height, 16, _COLOUR_TYPES[channels], 0, 0, 0)
-    rows = samples.astype(">u2").view(np.uint8).reshape(height, -1)
+    file.write(SIGNATURE + _chunk(b"IHDR", header))
+    for kind, data in chunks:
+        file.write(_chunk(kind, data))
     packer = zlib.compressobj(6)
-    packed = [packer.compress(row) for row in _filtered(rows, 2 * channels)]
-    content = b"".join([*packed, packer.flush()])
-    chunks = _chunk(b"IHDR", header), _chunk(b"IDAT", content), _chunk(b"IEND", b"")
-    return SIGNATURE + b"".join(chunks)
+    above = np.zeros(2 * channels * (width + 1), np.int16)
+    for strip in strips:
+        rows = strip.astype(">u2").view(np.uint8).reshape(len(strip), -1)
+        filtered, above = _filtered(rows, 2 * channels, above)
+        packed = b"".join(packer.compress(row) for row in filtered)
+        if packed:
+            file.write(_chunk(b"IDAT", packed))
+    file.write(_chunk(b"IDAT", packer.flush()) + _chunk(b"IEND", b""))
 
 
-def _filtered(rows: NDArray[np.uint8], pixel: int) -> list[bytes]:
+def _filtered(
+    rows: NDArray[np.uint8], pixel: int, above: NDArray[np.int16]
+) -> tuple[list[bytes], NDArray[np.int16]]:
     """Return each row as the filter's number and its differences to what Paeth's filter expects.
 
-    That is whichever of left, up and corner is nearest to left + up - corner.
+    That is whichever of left, up and corner is nearest to left + up - corner. ``above`` is the row
+    before, with one pixel of zeros in front; the last row comes back in this form.
     """
     filtered = []
-    above = np.zeros(rows.shape[1] + pixel, np.int16)
     for row in rows:
         here = np.concatenate([np.zeros(pixel, np.int16), row.astype(np.int16)])
         left, up, corner = here[:-pixel], above[pixel:], above[:-pixel]
@@ -42,7 +73,7 @@ def _filtered(rows: NDArray[np.uint8], pixel: int) -> list[bytes]:
         expected = np.where((to_left <= to_up) & (to_left <= to_corner), left, expected)
         filtered.append(bytes([_PAETH]) + (here[pixel:] - expected).astype(np.uint8).tobytes())
         above = here
-    return filtered
+    return filtered, above
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:

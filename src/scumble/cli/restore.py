@@ -1,0 +1,211 @@
+"""``scumble restore``: photos in, better photos out."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scumble.cli.options import BelongsToOption, JsonOption
+
+if TYPE_CHECKING:
+    from scumble.restore import Batch, Form, Plan, Restorer
+
+SOME_FAILED = 1
+STOPPED = 130  # as a shell reports a program that was stopped by Ctrl-C
+
+HERE = Path("restored")
+
+
+def restore(
+    photos: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PHOTO|FOLDER]...", help="Photos, and folders of photos."),
+    ] = None,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option("-i", "--input", help="The same, as an option; may repeat."),
+    ] = None,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", help="Folder of the results; of one photo also a file."),
+    ] = HERE,
+    model: Annotated[
+        str | None,
+        typer.Option("-n", "--model", help="A network of the zoo, or a file; by default carn-x4."),
+    ] = None,
+    scale: Annotated[
+        int | None, typer.Option("-s", "--scale", min=1, help="What the network enlarges by.")
+    ] = None,
+    recursive: Annotated[
+        bool, typer.Option("-r", "--recursive", help="Look into folders inside of folders.")
+    ] = False,
+    form: Annotated[str, typer.Option("--format", help="keep, png, jpg, webp or tiff.")] = "keep",
+    quality: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Of JPEG and WebP; by default 95.")
+    ] = None,
+    tile: Annotated[
+        str, typer.Option(help="Side of the tiles in pixels; auto fits the free memory.")
+    ] = "auto",
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of the engine; by default all cores.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="auto, or one of scumble engines.")] = "auto",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on: keep what is done, do the rest.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Write results again that are there.")
+    ] = False,
+    strip_metadata: Annotated[
+        bool, typer.Option("--strip-metadata", help="Leave out all but the colour profile.")
+    ] = False,
+    keep_times: Annotated[
+        bool, typer.Option("--keep-times", help="Give results the times of their photos.")
+    ] = False,
+    max_megapixels: Annotated[
+        float, typer.Option(min=0, max=178, help="Refuse photos that hold more.")
+    ] = 100,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+    belongs_to: BelongsToOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Restore photos: enlarge them with a trained network."""
+    from scumble.restore import OVERWRITE, REFUSE, RESUME, Form, make_plan
+
+    if resume and overwrite:
+        raise typer.BadParameter("--resume keeps what is done, --overwrite does not; take one")
+    wanted = Form(form, quality, strip_metadata, keep_times, max_megapixels)
+    plan = make_plan([*(photos or []), *(inputs or [])], output, wanted, recursive)
+    if dry_run:
+        _tell_plan(plan, as_json)
+        return
+    restorer = _restorer(model, scale, belongs_to, engine, threads, _side(tile))
+    existing = RESUME if resume else OVERWRITE if overwrite else REFUSE
+    _run(restorer, plan, wanted, existing, as_json)
+
+
+def _side(tile: str) -> int | None:
+    if tile == "auto":
+        return None
+    if not tile.isdecimal() or not 0 < len(tile) < 7:
+        raise typer.BadParameter(f"a tile is auto or a side in pixels, such as 256, got {tile!r}")
+    return int(tile)
+
+
+def _restorer(
+    model: str | None,
+    scale: int | None,
+    belongs_to: str | None,
+    engine: str,
+    threads: int | None,
+    tile: int | None,
+) -> "Restorer":
+    """Return the network at work; by default that of the zoo which enlarges so much."""
+    import scumble
+    import scumble.zoo
+    from scumble.errors import NetworkError
+    from scumble.models import NetworkSpec
+    from scumble.restore import DEFAULT, Restorer
+
+    if model is None:
+        model = DEFAULT if scale is None else f"{DEFAULT.rpartition('-x')[0]}-x{scale}"
+        if model not in scumble.zoo.names():
+            raise NetworkError(
+                f"the zoo has no network for x{scale}, but {', '.join(scumble.zoo.names())}; "
+                f"name a file with -n"
+            )
+    network = scumble.load(
+        model, None if belongs_to is None else NetworkSpec.parse(belongs_to).build()
+    )
+    return Restorer(network, scale=scale, engine=engine, threads=threads, tile=tile)
+
+
+def _run(restorer: "Restorer", plan: "Plan", form: "Form", existing: str, as_json: bool) -> None:
+    """Restore everything, show how far it is, and say what became of it."""
+    from scumble.cli.restore_bar import Bar
+
+    with Bar(plan.jobs, restorer.scale, quiet=as_json or not sys.stderr.isatty()) as bar:
+        batch = restorer.batch(plan, form, existing, bar.inside)
+        try:
+            for result in batch:
+                bar.past(result)
+                if result.error is not None:
+                    bar.say(f"failed: {result.error}")
+        except KeyboardInterrupt:
+            batch.close()
+            bar.stop()
+            again = "; the same command with --resume goes on" if plan.whole_folder else ""
+            typer.echo(f"stopped after {len(batch.results)} of {len(plan.jobs)} files{again}")
+            raise typer.Exit(STOPPED) from None
+    summary = batch.summary()
+    typer.echo(json.dumps(summary, indent=2) if as_json else _told(batch, plan))
+    if summary["failed"]:
+        raise typer.Exit(SOME_FAILED)
+
+
+def _told(batch: "Batch", plan: "Plan") -> str:
+    """Return the summary for people."""
+    told = batch.summary()
+    seconds = told["seconds"]
+    lines = [f"restored {_files(told['done'])} in {_time(seconds)}"]
+    if told["done"]:
+        rate = told["megapixels"] / seconds if seconds else 0
+        lines[0] += f": {told['megapixels']:.4g} megapixels, {rate:.3g} a second"
+        where = plan.root if plan.whole_folder else plan.jobs[0].target
+        lines[0] += f", in {where}"
+    if told["skipped"]:
+        lines.append(f"skipped {_files(told['skipped'])} that were done already")
+    if told["failed"]:
+        listed = f", listed in {plan.root / 'failed.jsonl'}" if plan.whole_folder else ""
+        lines.append(f"failed: {_files(told['failed'])}{listed}")
+    lines += _left_alone(plan)
+    if not told["tiles_exact"]:
+        lines.append(
+            "this network looks at the whole picture: tiles of large ones differ a little from it"
+        )
+    return "\n".join(lines)
+
+
+def _left_alone(plan: "Plan") -> list[str]:
+    """Return what was seen and not touched."""
+    lines = []
+    if plan.ignored:
+        lines.append(f"left alone: {_files(plan.ignored)} that are no pictures")
+    if plan.closed:
+        folders = "1 folder" if plan.closed == 1 else f"{plan.closed} folders"
+        lines.append(f"not looked into: {folders} inside; add -r for that")
+    return lines
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
+
+
+def _time(seconds: float) -> str:
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}:{minutes:02}:{left:02} h"
+    return f"{minutes}:{left:02} min" if minutes else f"{seconds:.1f} s"
+
+
+def _tell_plan(plan: "Plan", as_json: bool) -> None:
+    """Say what would be done."""
+    if as_json:
+        jobs = [
+            {"source": str(job.source), "target": str(job.target), "error": job.failure}
+            for job in plan.jobs
+        ]
+        typer.echo(json.dumps({"jobs": jobs, "ignored": plan.ignored}, indent=2))
+        return
+    for job in plan.jobs:
+        if job.failure is None:
+            typer.echo(f"{job.source} ({job.width}x{job.height}) -> {job.target}")
+        else:
+            typer.echo(f"would fail: {job.failure}")
+    for line in _left_alone(plan):
+        typer.echo(line)
