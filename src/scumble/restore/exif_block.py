@@ -8,15 +8,13 @@ is appended.
 import struct
 from collections.abc import Callable
 
+from scumble.restore.tags import EXIF_FOLDER, LONG, ORDERS, SHORT
+
 MOST_IN_JPEG = 65533 - 6  # bytes of a block in the one segment that JPEG gives it
 
-_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _ENTRY = 12  # bytes of one tag: its number, its type, how many values, the values or where they are
-_SHORT, _LONG = 3, 4
-
 _WIDTH, _HEIGHT, _ORIENTATION = 0x0100, 0x0101, 0x0112
 _THUMBNAIL, _THUMBNAIL_LENGTH = 0x0201, 0x0202
-_EXIF_FOLDER = 0x8769
 _EXIF_WIDTH, _EXIF_HEIGHT = 0xA002, 0xA003
 
 UPRIGHT = 1
@@ -37,13 +35,13 @@ class _Block:
 
     def __init__(self, block: bytes) -> None:
         self.bytes = bytearray(block)
-        self.order = _ORDERS[block[:4]]
+        self.order = ORDERS[block[:4]]
 
     def update(self, height: int, width: int, thumbnail: Thumbnail) -> bytes:
         first, after_first = self._tags(self._read("I", 4))
         self._tell_size(first, _HEIGHT, _WIDTH, height, width)
-        if _EXIF_FOLDER in first:
-            inner, _ = self._tags(self._read("I", first[_EXIF_FOLDER] + 8))
+        if EXIF_FOLDER in first:
+            inner, _ = self._tags(self._read("I", first[EXIF_FOLDER] + 8))
             self._tell_size(inner, _EXIF_HEIGHT, _EXIF_WIDTH, height, width)
         small_at = self._read("I", after_first)
         if small_at:
@@ -65,14 +63,14 @@ class _Block:
     ) -> None:
         for tag, value in ((high, height), (wide, width)):
             if tag in tags:
-                self._write("HII", tags[tag] + 2, _LONG, 1, value)
+                self._write("HII", tags[tag] + 2, LONG, 1, value)
         if _ORIENTATION in tags:
-            self._write("HIHH", tags[_ORIENTATION] + 2, _SHORT, 1, UPRIGHT, 0)
+            self._write("HIHH", tags[_ORIENTATION] + 2, SHORT, 1, UPRIGHT, 0)
 
     def _replace(self, tags: dict[int, int], thumbnail: Thumbnail) -> None:
         """Put a new thumbnail in the place of the old one, or behind everything else."""
         if _ORIENTATION in tags:
-            self._write("HIHH", tags[_ORIENTATION] + 2, _SHORT, 1, UPRIGHT, 0)
+            self._write("HIHH", tags[_ORIENTATION] + 2, SHORT, 1, UPRIGHT, 0)
         at, room = (self._read("I", tags[tag] + 8) for tag in (_THUMBNAIL, _THUMBNAIL_LENGTH))
         if at + room > len(self.bytes):
             raise struct.error
@@ -84,8 +82,8 @@ class _Block:
             self.bytes += small
         else:
             self.bytes[at : at + room] = small.ljust(room, b"\0")
-        self._write("HII", tags[_THUMBNAIL] + 2, _LONG, 1, at)
-        self._write("HII", tags[_THUMBNAIL_LENGTH] + 2, _LONG, 1, len(small))
+        self._write("HII", tags[_THUMBNAIL] + 2, LONG, 1, at)
+        self._write("HII", tags[_THUMBNAIL_LENGTH] + 2, LONG, 1, len(small))
 
     def _read(self, form: str, at: int) -> int:
         return struct.unpack_from(self.order + form, self.bytes, at)[0]

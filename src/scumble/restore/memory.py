@@ -1,5 +1,6 @@
 """How much memory a network needs, and how much there is."""
 
+import copy
 import errno
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -21,6 +22,7 @@ _GRAIN = 16
 
 _UNKNOWN = 2 << 30  # bytes taken as free where the system does not say
 _PROBE = 48  # pixels
+_COMMON = 16384.0  # bytes per pixel, of a network that cannot be asked
 
 
 def free_bytes() -> int:
@@ -45,7 +47,7 @@ class _Heaviest(TorchDispatchMode):
     def __init__(self, weights: Iterable[Tensor]) -> None:
         super().__init__()
         self.bytes = 0
-        self._weights = {weight.data_ptr() for weight in weights}
+        self._weights = {id(weight) for weight in weights}
 
     def __torch_dispatch__(
         self,
@@ -55,24 +57,22 @@ class _Heaviest(TorchDispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        held = (leaf for leaf in tree_leaves((args, result)) if isinstance(leaf, Tensor))
-        values = {leaf.data_ptr(): leaf.nbytes for leaf in held}
-        self.bytes = max(
-            self.bytes, sum(size for at, size in values.items() if at not in self._weights)
-        )
+        held = {id(leaf): leaf for leaf in tree_leaves((args, result)) if isinstance(leaf, Tensor)}
+        sizes = (leaf.nbytes for key, leaf in held.items() if key not in self._weights)
+        self.bytes = max(self.bytes, sum(sizes))
         return result
 
 
 def bytes_per_pixel(network: nn.Module) -> float:
     """Return the memory that a network needs for each pixel of a picture, about."""
-    first = next(network.parameters(), torch.empty(0))
-    picture = torch.zeros(1, 3, _PROBE, _PROBE, dtype=first.dtype, device=first.device)
-    training = network.training
+    hollow = copy.deepcopy(network).to("meta").eval()  # shapes, and nothing to compute
+    first = next(hollow.parameters(), torch.empty(0))
+    picture = torch.empty(1, 3, _PROBE, _PROBE, dtype=first.dtype, device="meta")
     try:
-        with torch.inference_mode(), _Heaviest(network.parameters()) as heaviest:
-            network.eval()(picture)
-    finally:
-        network.train(training)
+        with torch.no_grad(), _Heaviest(hollow.parameters()) as heaviest:
+            hollow(picture)
+    except Exception:  # it asks for values, which shapes do not have
+        return _COMMON
     return max(1, heaviest.bytes) / _PROBE**2
 
 

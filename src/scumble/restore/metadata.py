@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import cast
 
-from PIL import ExifTags, Image, ImageFile, JpegImagePlugin, TiffImagePlugin
+from PIL import Image, ImageFile, JpegImagePlugin, TiffImagePlugin
 
 from scumble.data.decoding import FORMATS
 from scumble.restore.exif_block import UPRIGHT, Thumbnail, updated
+from scumble.restore.tags import read_folder
 
 _EXIF_HEAD = b"Exif\0\0"
 _IPTC_SEGMENT = "APP13"
@@ -22,8 +23,6 @@ _RAW_PROFILE = b"Raw profile type "  # how old programs hide EXIF and XMP in a P
 _COLOUR_CHUNKS = (b"cICP", b"sRGB", b"gAMA", b"cHRM")
 _TEXT_CHUNKS = (b"tEXt", b"zTXt", b"iTXt")
 
-# What a TIFF file says about the photo, not about how its pixels are stored.
-_TIFF_TAGS = (270, 271, 272, 282, 283, 296, 305, 306, 315, 316, 33432)
 _TIFF_XMP = 700
 
 
@@ -60,7 +59,7 @@ def read_metadata(content: bytes) -> Metadata:
             case "PNG":
                 return _of_png(found, image, content)
             case "TIFF":
-                return _of_tiff(found, image)
+                return _of_tiff(found, image, content)
             case "BMP":
                 return found
             case _:
@@ -123,21 +122,13 @@ def _text_of(data: bytes) -> bytes | None:
     return rest.split(b"\0", 2)[2] if not compressed and rest.count(b"\0") >= 2 else None
 
 
-def _of_tiff(found: Metadata, image: ImageFile.ImageFile) -> Metadata:
-    assert isinstance(image, TiffImagePlugin.TiffImageFile)
-    tags, written = image.tag_v2, Image.Exif()
-    for tag in _TIFF_TAGS:
-        if tag in tags:
-            written[tag] = tags[tag]
-    source = image.getexif()
-    for folder in (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo):
-        inner = source.get_ifd(folder)
-        if inner:
-            written[folder] = dict(inner)
-    xmp = tags.get(_TIFF_XMP)
+def _of_tiff(found: Metadata, image: ImageFile.ImageFile, content: bytes) -> Metadata:
+    folder = read_folder(content)
+    about = None if folder is None else folder.about()
+    xmp = cast(TiffImagePlugin.TiffImageFile, image).tag_v2.get(_TIFF_XMP)
     return replace(
         found,
-        exif=_without_head(written.tobytes()) if len(written) else None,
+        exif=about.block() if about is not None and (about.tags or about.inner) else None,
         xmp=xmp if isinstance(xmp, bytes) else None,
     )
 

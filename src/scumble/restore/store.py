@@ -12,7 +12,6 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
@@ -78,13 +77,11 @@ class Store:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        shutil.rmtree(self._partial, ignore_errors=True)
+        # A manifest is kept for the next time, if there is anything in it.
+        nothing = self._manifest is None or not self.entries
+        shutil.rmtree(self._work if nothing else self._partial, ignore_errors=True)
         if self._manifest is not None:
             self._manifest.close()
-        if not self.entries:
-            with suppress(OSError):
-                self._work.joinpath(MANIFEST).unlink(missing_ok=True)
-                self._work.rmdir()
 
     def is_done(self, target: Path, input_hash: str, settings: str) -> bool:
         """Return whether a result is there, of this input by these settings."""

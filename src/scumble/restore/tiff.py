@@ -1,28 +1,25 @@
 """TIFF files of 8 or 16 bits, written strip by strip: Pillow writes no 16-bit colours."""
 
 import struct
+import sys
 import zlib
 from collections.abc import Iterable
 from typing import IO
 
-from PIL import ExifTags, Image, TiffImagePlugin
-
 from scumble.data.decoding import Samples
 from scumble.errors import ImageError
 from scumble.restore.metadata import Metadata
+from scumble.restore.tags import BYTE, LONG, ORDERS, RATIONAL, SHORT, UNDEFINED, Folder, read_folder
 
-_LITTLE = b"II*\0"
+_ORDER_NAMES = {"<": "little", ">": "big"}
 _HEADER = 8
-_LARGEST = 2**32 - 1  # what offsets of 32 bits reach
+_LARGEST = 2**32 - 1  # what places of 32 bits reach
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC = 256, 257, 258, 259, 262
-_STRIP_OFFSETS, _SAMPLES, _ROWS, _STRIP_BYTES = 273, 277, 278, 279
-_ACROSS, _DOWN, _UNIT, _PLANES, _PREDICTOR, _EXTRA = 282, 283, 296, 284, 317, 338
+_STRIP_PLACES, _ORIENTATION, _SAMPLES, _ROWS, _STRIP_BYTES = 273, 274, 277, 278, 279
+_ACROSS, _DOWN, _PLANES, _UNIT, _PREDICTOR, _EXTRA = 282, 283, 284, 296, 317, 338
 _XMP, _ICC = 700, 34675
-_ORIENTATION = 274
 _DEFLATE, _DIFFERENCES, _INCH, _FREE_ALPHA = 8, 2, 2, 2
-_BYTE, _SHORT, _LONG, _UNDEFINED = 1, 3, 4, 7
-_FOLDERS = (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
 
 
 def write_tiff(
@@ -30,94 +27,75 @@ def write_tiff(
     strips: Iterable[Samples],
     shape: tuple[int, int, int],
     depth: int,
-    rows_per_strip: int,
+    rows: int,
     metadata: Metadata,
 ) -> None:
     """Write a picture as TIFF, losslessly compressed.
 
     Args:
-        file: where to; it can be written at any place.
-        strips: the rows of the picture from the top, ``rows_per_strip`` at a time.
+        file: where to, from its beginning.
+        strips: the rows of the picture from the top, so many at a time.
         shape: height, width and channels.
         depth: bits per sample.
-        rows_per_strip: how many rows each strip but the last has.
-        metadata: what else is to be said.
+        rows: how many rows each strip but the last has.
+        metadata: what else is to be said; numbers stand in the order that its EXIF has.
     """
-    folder = _folder(shape, depth, rows_per_strip, metadata)
-    count = -(-shape[0] // rows_per_strip)
-    _put(folder, _STRIP_OFFSETS, _LONG, (0,) * count)
-    _put(folder, _STRIP_BYTES, _LONG, (0,) * count)
-    start = file.tell()
-    file.write(bytes(_HEADER) + folder.tobytes(_HEADER))
-    # The folder says where strips are beginning after itself.
-    offsets, lengths, at = [], [], 0
+    folder = _described(metadata)
+    _tell_storage(folder, shape, depth, rows)
+    unknown = (0,) * -(-shape[0] // rows)
+    folder.put(_STRIP_PLACES, LONG, *unknown)
+    folder.put(_STRIP_BYTES, LONG, *unknown)
+    head = next(head for head, order in ORDERS.items() if order == folder.order)
+    head += struct.pack(folder.order + "I", _HEADER)
+    file.write(head + folder.packed(_HEADER))
+    places, lengths = [], []
     for strip in strips:
-        packed = zlib.compress(_differences(strip), 6)
+        packed = zlib.compress(_differences(strip, folder.order), 6)
         if file.tell() + len(packed) > _LARGEST:
             raise ImageError("a TIFF file holds at most 4 GB, got more; write PNG")
-        file.write(packed)
-        offsets.append(at)
+        places.append(file.tell())
         lengths.append(len(packed))
-        at += len(packed)
-    _put(folder, _STRIP_OFFSETS, _LONG, tuple(offsets))
-    _put(folder, _STRIP_BYTES, _LONG, tuple(lengths))
-    file.seek(start)
-    file.write(_LITTLE + struct.pack("<I", _HEADER) + folder.tobytes(_HEADER))
-    file.seek(0, 2)
+        file.write(packed)
+    folder.put(_STRIP_PLACES, LONG, *places)
+    folder.put(_STRIP_BYTES, LONG, *lengths)
+    file.seek(_HEADER)
+    file.write(folder.packed(_HEADER))
 
 
-def _folder(
-    shape: tuple[int, int, int], depth: int, rows: int, metadata: Metadata
-) -> TiffImagePlugin.ImageFileDirectory_v2:
-    """Return all tags but the places of the strips."""
-    height, width, channels = shape
-    folder = TiffImagePlugin.ImageFileDirectory_v2(ifh=_LITTLE + bytes(4))
-    _describe(folder, metadata)
-    _put(folder, _WIDTH, _LONG, width)
-    _put(folder, _HEIGHT, _LONG, height)
-    _put(folder, _BITS, _SHORT, (depth,) * channels)
-    _put(folder, _COMPRESSION, _SHORT, _DEFLATE)
-    _put(folder, _PHOTOMETRIC, _SHORT, 1 if channels < 3 else 2)
-    _put(folder, _ORIENTATION, _SHORT, 1)
-    _put(folder, _SAMPLES, _SHORT, channels)
-    _put(folder, _ROWS, _LONG, rows)
-    _put(folder, _PLANES, _SHORT, 1)
-    _put(folder, _PREDICTOR, _SHORT, _DIFFERENCES)
-    if channels in (2, 4):
-        _put(folder, _EXTRA, _SHORT, _FREE_ALPHA)
+def _described(metadata: Metadata) -> Folder:
+    """Return EXIF, XMP and the colour profile where TIFF has them."""
+    found = read_folder(metadata.exif) if metadata.exif is not None else None
+    folder = Folder("<") if found is None else found.about()
+    if metadata.dpi is not None:
+        for tag, value in zip((_ACROSS, _DOWN), metadata.dpi, strict=True):
+            folder.put(tag, RATIONAL, round(value * 1000), 1000)
+        folder.put(_UNIT, SHORT, _INCH)
+    if metadata.xmp is not None:
+        folder.put_bytes(_XMP, BYTE, metadata.xmp)
+    if metadata.icc is not None:
+        folder.put_bytes(_ICC, UNDEFINED, metadata.icc)
     return folder
 
 
-def _describe(folder: TiffImagePlugin.ImageFileDirectory_v2, metadata: Metadata) -> None:
-    """Put EXIF, XMP and the colour profile where TIFF has them."""
-    if metadata.exif is not None:
-        told = Image.Exif()
-        told.load(b"Exif\0\0" + metadata.exif)
-        for tag, value in told.items():
-            if tag not in _FOLDERS:
-                folder[tag] = value
-        for name in _FOLDERS:
-            inner = told.get_ifd(name)
-            if inner:
-                folder.tagtype[name] = _LONG
-                folder[name] = dict(inner)
-    if metadata.dpi is not None:
-        for tag, value in zip((_ACROSS, _DOWN), metadata.dpi, strict=True):
-            folder[tag] = TiffImagePlugin.IFDRational(round(value * 1000), 1000)
-        _put(folder, _UNIT, _SHORT, _INCH)
-    if metadata.xmp is not None:
-        _put(folder, _XMP, _BYTE, metadata.xmp)
-    if metadata.icc is not None:
-        _put(folder, _ICC, _UNDEFINED, metadata.icc)
+def _tell_storage(folder: Folder, shape: tuple[int, int, int], depth: int, rows: int) -> None:
+    """Say how the samples are stored."""
+    height, width, channels = shape
+    folder.put(_WIDTH, LONG, width)
+    folder.put(_HEIGHT, LONG, height)
+    folder.put(_BITS, SHORT, *[depth] * channels)
+    folder.put(_COMPRESSION, SHORT, _DEFLATE)
+    folder.put(_PHOTOMETRIC, SHORT, 1 if channels < 3 else 2)
+    folder.put(_ORIENTATION, SHORT, 1)
+    folder.put(_SAMPLES, SHORT, channels)
+    folder.put(_ROWS, LONG, rows)
+    folder.put(_PLANES, SHORT, 1)
+    folder.put(_PREDICTOR, SHORT, _DIFFERENCES)
+    if channels in (2, 4):
+        folder.put(_EXTRA, SHORT, _FREE_ALPHA)
 
 
-def _put(folder: TiffImagePlugin.ImageFileDirectory_v2, tag: int, kind: int, value: object) -> None:
-    folder.tagtype[tag] = kind
-    folder[tag] = value
-
-
-def _differences(strip: Samples) -> bytes:
+def _differences(strip: Samples, order: str) -> bytes:
     """Return rows as differences of neighbouring pixels, which compress better."""
     changed = strip.copy()
     changed[:, 1:] -= strip[:, :-1]
-    return changed.astype(changed.dtype.newbyteorder("<")).tobytes()
+    return (changed if sys.byteorder == _ORDER_NAMES[order] else changed.byteswap()).tobytes()
