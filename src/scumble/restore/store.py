@@ -150,7 +150,11 @@ class Store:
         self._partial = self._work / _PARTIAL
         self._work.mkdir(exist_ok=True)
         self._manifest = (self._work / MANIFEST).open("a+b")
-        _lock(self._manifest, self.plan.root)
+        try:
+            _lock(self._manifest, self.plan.root)
+        except BaseException:
+            self._manifest.close()
+            raise
         self._manifest.seek(0)
         content = self._manifest.read()
         self.entries = _parsed(content)
