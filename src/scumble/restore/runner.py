@@ -1,7 +1,6 @@
 """A network at work on pictures of any size."""
 
 import logging
-import math
 import time
 from collections.abc import Callable
 from functools import cached_property
@@ -29,7 +28,7 @@ from scumble.restore.windows import STEP, Span, windows
 # Seen around tiles of a network that looks at the whole picture, in pixels.
 WIDE_HALO = 48
 
-_LUMA = (0.299, 0.587, 0.114)  # of BT.601
+_LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # of BT.601
 
 Told = Callable[[int], None]  # how many pixels of the picture are done
 
@@ -163,33 +162,39 @@ class Runner:
         return np.concatenate([colours, alpha], 2)
 
     def _colours(self, samples: Samples) -> Samples:
-        """Return restored RGB or grey samples, at the depth they have."""
-        most = float(np.iinfo(samples.dtype).max)
-        picture = torch.from_numpy(samples.astype(np.float32)).permute(2, 0, 1).unsqueeze(0)
-        picture = (picture / most).expand(1, 3, -1, -1).contiguous()
+        """Return restored RGB or grey samples, at the depth they have.
+
+        Beside the network itself all is done in NumPy: threads of PyTorch would fight for the
+        cores with those that decode and encode.
+        """
+        most = np.float32(np.iinfo(samples.dtype).max)
+        planes = np.moveaxis(samples, 2, 0).astype(np.float32)
+        planes /= most
+        if len(planes) == 1:
+            planes = planes.repeat(3, 0)
+        restored = self._enlarged(torch.from_numpy(planes).unsqueeze(0)).numpy()[0]
+        if samples.shape[2] == 1:
+            restored = np.tensordot(_LUMA, restored, 1)[np.newaxis]
+        restored *= most
+        np.rint(restored, out=restored)
+        np.clip(restored, 0, most, out=restored)
+        return np.ascontiguousarray(np.moveaxis(restored.astype(samples.dtype), 0, 2))
+
+    def _enlarged(self, picture: Tensor) -> Tensor:
+        """Return what the network makes of a picture, in memory of its own."""
         start = time.perf_counter()
         restored = self.compiled(picture.to(self.device, self.dtype)).float().cpu()
         self.seconds += time.perf_counter() - start
-        self._check(restored, picture)
-        values = restored[0]
-        if samples.shape[2] == 1:
-            weights = torch.tensor(_LUMA).view(3, 1, 1)
-            values = (values * weights).sum(0, keepdim=True)
-        rounded = (values * most).round_().clamp_(0, most).permute(1, 2, 0).contiguous()
-        if samples.dtype == np.uint8:
-            return rounded.to(torch.uint8).numpy()
-        return rounded.to(torch.int32).numpy().astype(np.uint16)
-
-    def _check(self, restored: Tensor, picture: Tensor) -> None:
         height, width = picture.shape[2:]
-        wanted = (1, 3, self.scale * height, self.scale * width)
-        if tuple(restored.shape) != wanted:
+        wanted = [1, 3, self.scale * height, self.scale * width]
+        if list(restored.shape) != wanted:
             raise NetworkError(
-                f"a network of x{self.scale} needs to make {list(wanted)} of {width}x{height} "
-                f"pixels, got {list(restored.shape)}"
+                f"a network of x{self.scale} needs to make {wanted} of {width}x{height} pixels, "
+                f"got {list(restored.shape)}"
             )
-        if not math.isfinite(float(restored.sum())):
+        if not np.isfinite(restored.numpy().sum()):
             raise NetworkError("the network made values that are no numbers")
+        return restored
 
 
 def _inside(span: Span, scale: int) -> slice:
