@@ -22,6 +22,7 @@ from scumble.restore.plan import Job
 from scumble.restore.runner import Runner
 from scumble.restore.source import Source, read_source
 from scumble.restore.store import Store
+from scumble.restore.video import forget, join, make_segments
 from scumble.restore.writing import write
 
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"
@@ -110,6 +111,8 @@ class Pipeline:
         if job.failure is not None:
             return Read(job, result=_failed(job, job.failure))
         try:
+            if job.frames is not None:
+                return self._read_video(job)
             content = _content(job.source)
             input_hash = hashlib.sha256(content).hexdigest()
             if self.store.is_done(job.target, input_hash, self.settings):
@@ -126,6 +129,8 @@ class Pipeline:
     ) -> tuple[Future[Result], int]:
         """Restore a picture; return its future result, and the memory that waits for it."""
         job, source = read.job, read.source
+        if read.result is None and job.frames is not None:
+            return _known(self._restore_video(job, read.input_hash, told)), 0
         if source is None:
             assert read.result is not None
             return _known(read.result), 0
@@ -136,10 +141,42 @@ class Pipeline:
         future = writers.submit(self._write, job, canvas, source, read.input_hash)
         return future, canvas.bytes
 
-    def _write(self, job: Job, canvas: Canvas, source: Source, input_hash: str) -> Result:
-        def put(file: IO[bytes]) -> None:
-            write(canvas, file, job.target, source, self.form)
+    def _read_video(self, job: Job) -> Read:
+        with job.source.open("rb") as file:
+            input_hash = hashlib.file_digest(file, "sha256").hexdigest()
+        if self.store.is_done(job.target, input_hash, self.settings):
+            return Read(job, result=Result(job.source, job.target, SKIPPED, job.pixels))
+        self.store.refuse_changed(job.target)
+        return Read(job, input_hash)
 
+    def _restore_video(self, job: Job, input_hash: str, told: Callable[[Job, int], None]) -> Result:
+        """Restore a video, segment by segment."""
+        folder = self.store.segments(input_hash, self.settings)
+        pixels = job.height * job.width
+        try:
+            make_segments(
+                job.source,
+                folder,
+                self.runner,
+                self.form.quality,
+                lambda frames: told(job, min(frames * pixels, job.pixels)),
+            )
+        except (ScumbleError, MemoryError, RuntimeError, OSError) as error:
+            return _failed(job, _sentence(job, error))
+        written = self._save(
+            job, lambda file: join(job.source, folder, file, job.target), input_hash
+        )
+        if written.status == DONE:
+            forget(folder)
+        return written
+
+    def _write(self, job: Job, canvas: Canvas, source: Source, input_hash: str) -> Result:
+        return self._save(
+            job, lambda file: write(canvas, file, job.target, source, self.form), input_hash
+        )
+
+    def _save(self, job: Job, put: Callable[[IO[bytes]], None], input_hash: str) -> Result:
+        """Write a result, and say what became of it."""
         try:
             about = (input_hash, self.settings)
             self.store.save(job.target, put, job.source, about, self.form.keep_times)

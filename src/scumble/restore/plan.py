@@ -12,6 +12,7 @@ from scumble.data.encoding import ENDINGS
 from scumble.errors import ImageError, RestoreError
 from scumble.restore.form import KEEP, Form
 from scumble.restore.source import refuse_large
+from scumble.restore.video import CONTAINERS, is_video, video_name, video_size
 
 WORK = ".scumble"  # folder in OUT: what is done, and what is being written
 FAILED = "failed.jsonl"
@@ -23,8 +24,6 @@ _FOREIGN = {
     ".cr3": "raw", ".nef": "raw", ".arw": "raw", ".orf": "raw", ".rw2": "raw", ".raf": "raw",
 }  # fmt: skip
 
-VIDEOS = (".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi", ".mpg", ".mpeg")
-
 
 @dataclass(frozen=True)
 class Job:
@@ -35,11 +34,12 @@ class Job:
     height: int = 0  # pixels of the source; none where it could not be read
     width: int = 0
     failure: str | None = None
+    frames: int | None = None  # of a video
 
     @property
     def pixels(self) -> int:
-        """Return how many pixels the source has."""
-        return self.height * self.width
+        """Return how many pixels the source has, in all of its frames."""
+        return self.height * self.width * (1 if self.frames is None else self.frames)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,10 @@ def make_plan(inputs: Sequence[Path], output: Path, form: Form, recursive: bool 
     """Return what is to be done; refuse what must not be."""
     if not inputs:
         raise RestoreError("restoring needs a picture or a folder of pictures, got none")
-    if len(inputs) == 1 and not inputs[0].is_dir() and _is_file_name(output):
+    if len(inputs) == 1 and is_video(inputs[0]) and output.suffix.lower() in CONTAINERS:
+        # Its segments need a folder that is found again.
+        plan = Plan(output.parent, (_video_job(inputs[0], output),), whole_folder=True)
+    elif len(inputs) == 1 and not inputs[0].is_dir() and _is_file_name(output):
         _refuse_other_ending(output, form)
         plan = Plan(output.parent, (_job(inputs[0], output, form),), whole_folder=False)
     else:
@@ -146,6 +149,8 @@ def _jobs(files: Iterable[tuple[Path, Path]], output: Path, form: Form) -> Itera
 
 def _job(path: Path, target: Path, form: Form, rename: bool = False) -> Job:
     """Return the job for one file, by what its first bytes say."""
+    if is_video(path):
+        return _video_job(path, target.with_name(video_name(target.name)))
     foreign = _FOREIGN.get(path.suffix.lower())
     if foreign is not None:
         told = f"{path} needs to be a PNG, JPEG, WebP, TIFF or BMP file, is {foreign}; convert it"
@@ -160,6 +165,14 @@ def _job(path: Path, target: Path, form: Form, rename: bool = False) -> Job:
     except ImageError as error:
         return Job(path, target, failure=str(error))
     return Job(path, target, header.height, header.width)
+
+
+def _video_job(path: Path, target: Path) -> Job:
+    try:
+        height, width, frames = video_size(path)
+    except ImageError as error:
+        return Job(path, target, failure=str(error))
+    return Job(path, target, height, width, frames=frames)
 
 
 def _refuse_harm(plan: Plan) -> None:

@@ -24,7 +24,7 @@ from scumble.restore.plan import WORK, Plan, refuse_outside
 from scumble.version import __version__
 
 MANIFEST = "manifest.jsonl"
-_PARTIAL = "partial"
+_PARTIAL, _VIDEOS = "partial", "videos"
 
 REFUSE, RESUME, OVERWRITE = "refuse", "resume", "overwrite"
 
@@ -77,11 +77,18 @@ class Store:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # A manifest is kept for the next time, if there is anything in it.
-        nothing = self._manifest is None or not self.entries
+        # A manifest and segments are kept for the next time, if there are any.
+        videos = self._work / _VIDEOS
+        if videos.is_dir() and not any(videos.iterdir()):
+            videos.rmdir()
+        nothing = self._manifest is None or not (self.entries or videos.exists())
         shutil.rmtree(self._work if nothing else self._partial, ignore_errors=True)
         if self._manifest is not None:
             self._manifest.close()
+
+    def segments(self, input_hash: str, settings: str) -> Path:
+        """Return the folder for the segments of a video, which is the same each time."""
+        return self._work / _VIDEOS / f"{input_hash[:16]}-{settings[:16]}"
 
     def is_done(self, target: Path, input_hash: str, settings: str) -> bool:
         """Return whether a result is there, of this input by these settings."""
