@@ -14,7 +14,7 @@ from scumble.cli.inspect import inspect
 from scumble.cli.prune import prune
 from scumble.cli.recipe import recipe
 from scumble.cli.report import report
-from scumble.cli.restore import restore
+from scumble.cli.restore import RayWithoutAddress, restore
 from scumble.cli.train import train
 from scumble.cli.zoo import zoo
 from scumble.errors import ScumbleError
@@ -49,7 +49,7 @@ app.command()(prune)
 app.command()(evaluate)
 app.command()(compare)
 app.command()(report)
-app.command()(restore)
+app.command(cls=RayWithoutAddress)(restore)
 app.command()(bench)
 app.command()(engines)
 app.command()(export)

@@ -3,9 +3,10 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from scumble.cli.options import BelongsToOption, JsonOption
 
@@ -16,6 +17,18 @@ SOME_FAILED = 1
 STOPPED = 130  # as a shell reports a program that was stopped by Ctrl-C
 
 HERE = Path("restored")
+
+
+class RayWithoutAddress(TyperCommand):
+    """Lets ``--ray`` stand alone, for the cluster that runs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the address in that was left out."""
+        for at, word in enumerate(args):
+            if word == "--ray" and (at + 1 == len(args) or args[at + 1].startswith("-")):
+                args = [*args[: at + 1], "auto", *args[at + 1 :]]
+                break
+        return super().parse_args(ctx, args)
 
 
 def restore(
@@ -70,6 +83,12 @@ def restore(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ADDRESS]", help="Restore on a Ray cluster: the one that runs, or this."
+        ),
+    ] = None,
     belongs_to: BelongsToOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -85,7 +104,7 @@ def restore(
         return
     restorer = _restorer(model, scale, belongs_to, engine, threads, _side(tile))
     existing = RESUME if resume else OVERWRITE if overwrite else REFUSE
-    _run(restorer, plan, wanted, existing, as_json)
+    _run(restorer, plan, wanted, existing, ray, as_json)
 
 
 def _side(tile: str) -> int | None:
@@ -124,12 +143,19 @@ def _restorer(
     return Restorer(network, scale=scale, engine=engine, threads=threads, tile=tile)
 
 
-def _run(restorer: "Restorer", plan: "Plan", form: "Form", existing: str, as_json: bool) -> None:
+def _run(
+    restorer: "Restorer",
+    plan: "Plan",
+    form: "Form",
+    existing: str,
+    cluster: str | None,
+    as_json: bool,
+) -> None:
     """Restore everything, show how far it is, and say what became of it."""
     from scumble.cli.restore_bar import Bar
 
     with Bar(plan.jobs, restorer.scale, quiet=as_json or not sys.stderr.isatty()) as bar:
-        batch = restorer.batch(plan, form, existing, bar.inside)
+        batch = restorer.batch(plan, form, existing, cluster, bar.inside)
         try:
             for result in batch:
                 bar.past(result)

@@ -1,7 +1,8 @@
 """Pictures in, better pictures out."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, overload
@@ -18,18 +19,22 @@ from scumble.engines.dispatch import AUTO
 from scumble.errors import EngineError, ImageError, NetworkError
 from scumble.files import atomic_write
 from scumble.models import spec_of
+from scumble.restore.cluster import Cluster
 from scumble.restore.form import Form
-from scumble.restore.pipeline import DONE, FAILED, Pipeline, Result
+from scumble.restore.pipeline import Pipeline, Told
 from scumble.restore.plan import FAILED as FAILED_FILE
 from scumble.restore.plan import Job, Plan, make_plan
+from scumble.restore.results import DONE, FAILED, SKIPPED, Ledger, Result
 from scumble.restore.runner import Runner
 from scumble.restore.store import REFUSE, Store
 
 DEFAULT = "carn-x4"
 
-Told = Callable[[Job, int], None]
-
 _PLAIN = Form()
+
+
+def _tell_nobody(job: Job, done: int) -> None:
+    """Do nothing with how far a picture is."""
 
 
 class Restorer:
@@ -64,7 +69,7 @@ class Restorer:
             raise NetworkError(f"x{scale} needs a network that enlarges by {scale}, got x{found}")
         if tile is not None and tile < 1:
             raise EngineError(f"a tile has at least 1 pixel a side, got {tile}")
-        self.scale = found
+        self.scale, self.threads = found, threads
         self.runner = Runner(network, found, engine, threads, tile)
 
     @overload
@@ -96,7 +101,8 @@ class Restorer:
         form: Form = _PLAIN,
         recursive: bool = False,
         existing: str = REFUSE,
-        told: Told = lambda job, done: None,
+        cluster: str | None = None,
+        told: Told = _tell_nobody,
     ) -> "Batch":
         """Return the results of a batch, which are made as they are asked for.
 
@@ -106,42 +112,56 @@ class Restorer:
             form: how to write the results.
             recursive: whether to look into folders inside of folders.
             existing: ``refuse``, ``resume`` or ``overwrite`` results that are there already.
+            cluster: the address of a Ray cluster, ``auto`` for the one that runs, ``local`` for one
+                of this machine alone; None for no cluster.
             told: called with a picture and how many of its pixels are done, while it is restored.
         """
         inputs = [source] if isinstance(source, str | Path) else source
         plan = make_plan([Path(path) for path in inputs], Path(output), form, recursive)
-        return self.batch(plan, form, existing, told)
+        return self.batch(plan, form, existing, cluster, told)
 
     def batch(
         self,
         plan: Plan,
         form: Form = _PLAIN,
         existing: str = REFUSE,
-        told: Told = lambda job, done: None,
+        cluster: str | None = None,
+        told: Told = _tell_nobody,
     ) -> "Batch":
         """Return the results of a plan, which are made as they are asked for."""
-        return Batch(self.runner, plan, form, existing, told)
+        store = Store(plan, existing)
+        settings = form.digest(
+            self.runner.fingerprint, str(self.scale), self.runner.compiled.engine
+        )
+        ledger = Ledger(store, form, settings)
+        if cluster is None:
+            return Batch(self.runner, store, Pipeline(self.runner, ledger).run(plan.jobs, told))
+        machines = Cluster(self.runner, ledger, cluster, self.threads)
+        return Batch(self.runner, store, machines.run(plan.jobs, told))
 
 
 class Batch(Iterator[Result]):
     """The results of a plan, one picture after the other, and what they come to."""
 
-    def __init__(self, runner: Runner, plan: Plan, form: Form, existing: str, told: Told) -> None:
-        self.runner, self.plan = runner, plan
+    def __init__(self, runner: Runner, store: Store, running: Generator[Result]) -> None:
+        self.runner, self.plan = runner, store.plan
         self.results: list[Result] = []
-        self._store = Store(plan, existing)
+        self.seconds = 0.0  # from the first question for a result to the last answer
+        self._store, self._running = store, running
         self._store.__enter__()
-        self._pipeline = Pipeline(runner, self._store, form)
         self._busy_before = runner.seconds
-        self._running = self._pipeline.run(plan.jobs, told)
+        self._start: float | None = None
 
     def __next__(self) -> Result:
         """Return the next result."""
+        self._start = self._start or time.perf_counter()
         try:
             result = next(self._running)
         except BaseException:
             self.close()
             raise
+        finally:
+            self.seconds = time.perf_counter() - self._start
         self.results.append(result)
         return result
 
@@ -158,13 +178,13 @@ class Batch(Iterator[Result]):
 
     def summary(self) -> dict[str, Any]:
         """Return what became of the batch, as plain data."""
-        seconds, made = self._pipeline.seconds, self.runner.scale**2
+        seconds, made = self.seconds, self.runner.scale**2
         pixels = sum(result.pixels for result in self.results if result.status == DONE) * made
         busy = self.runner.seconds - self._busy_before
         return {
             "files": len(self.plan.jobs),
             "done": self.count(DONE),
-            "skipped": self.count("skipped"),
+            "skipped": self.count(SKIPPED),
             "failed": self.count(FAILED),
             "ignored": self.plan.ignored,
             "seconds": round(seconds, 3),

@@ -52,6 +52,7 @@ class Runner:
         self.compiled = compile(network, engine, threads)
         self.seconds = 0.0  # that the engine was at work
         self.approximate = False  # whether tiles have changed a result
+        self.tile = tile  # the side that was asked for
         self._tile = tile
         self._fixed = tile is not None
 
