@@ -78,6 +78,25 @@ def test_a_bad_file_is_named_and_counted_and_the_rest_is_done(tmp_path):
     assert not (tmp_path / "out/failed.jsonl").exists()
 
 
+def test_the_list_of_failures_goes_through_no_link(tmp_path):
+    photos(tmp_path / "in", 1)
+    (tmp_path / "in" / "photo 00.jpg").write_bytes(b"")
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/failed.jsonl").symlink_to(tmp_path / "mine")
+    assert statuses(nearest().folder(tmp_path / "in", tmp_path / "out")) == ["failed"]
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert len((tmp_path / "out/failed.jsonl").read_text().splitlines()) == 1
+
+
+def test_files_too_long_for_photos_are_not_read(tmp_path):
+    photos(tmp_path / "in", 1)
+    with (tmp_path / "in" / "photo 00.jpg").open("r+b") as file:
+        file.truncate(3_000_000_000)  # a hole, which takes no room on the disk
+    (result,) = nearest().folder(tmp_path / "in", tmp_path / "out")
+    assert "needs to be a file of at most 2 GB, has 3.0; it is no photo" in result.error
+
+
 def test_large_pictures_are_refused(tmp_path):
     photos(tmp_path / "in", 1, (1000, 1100))
     form = Form(max_megapixels=1)

@@ -38,6 +38,13 @@ def test_a_name_that_lies_about_its_format_is_set_right(tmp_path):
     assert targets(plan, tmp_path / "out") == ["a.png"]
 
 
+def test_other_endings_of_jpegs_are_known(tmp_path):
+    (tmp_path / "in").mkdir()
+    image(8, 9).save(tmp_path / "in" / "a.jfif")
+    plan = make_plan([tmp_path / "in"], tmp_path / "out", Form())
+    assert targets(plan, tmp_path / "out") == ["a.jpg"]
+
+
 def test_several_folders_keep_apart(tmp_path):
     for name in ("one/a.png", "two/a.png"):
         photo(tmp_path / name)

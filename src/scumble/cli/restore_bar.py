@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,8 @@ class Bar:
 
     def __init__(self, jobs: "Sequence[Job]", scale: int, quiet: bool) -> None:
         self._count, self._made, self._files = len(jobs), scale**2 / 1e6, 0
-        self._past = 0  # pixels of the pictures that are through
-        self._worked = 0  # pixels that took work
+        self._done: dict[Path, int] = {}  # pixels of each picture so far
+        self._shown = self._worked = 0  # pixels in all, and those of them that took work
         self._start = time.perf_counter()
         columns = (
             TextColumn("{task.fields[files]}"),
@@ -38,24 +39,24 @@ class Bar:
 
     def inside(self, job: "Job", done: int) -> None:
         """Show how many pixels of a picture are done."""
-        worked = self._worked + done
-        rate = worked * self._made / (time.perf_counter() - self._start)
-        self._bar.update(
-            self._task,
-            completed=self._past + done,
-            description=job.source.name,
-            rate=f"{rate:.2f} MP/s",
-        )
-        if done == job.pixels:
-            self._past += done
-            self._worked += done
+        self._worked += self._move(job.source, done)
+        rate = self._worked * self._made / (time.perf_counter() - self._start)
+        told = f"{rate:.2f} MP/s"
+        self._bar.update(self._task, completed=self._shown, description=job.source.name, rate=told)
 
     def past(self, result: "Result") -> None:
         """Show that a picture is through."""
         self._files += 1
-        if result.status == "skipped":
-            self._past += result.pixels
-        self._bar.update(self._task, completed=self._past, files=self._told())
+        if result.error is None:
+            self._move(result.source, result.pixels)
+        self._bar.update(self._task, completed=self._shown, files=self._told())
+
+    def _move(self, source: Path, done: int) -> int:
+        """Return how many pixels further a picture is."""
+        further = done - self._done.get(source, 0)
+        self._done[source] = done
+        self._shown += further
+        return further
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""

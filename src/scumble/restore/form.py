@@ -10,6 +10,7 @@ from scumble.errors import RestoreError
 
 KEEP = "keep"
 FORMATS = {"png": "PNG", "jpg": "JPEG", "jpeg": "JPEG", "webp": "WEBP", "tiff": "TIFF"}
+READ = (*ENDINGS, ".jfif", ".jpe")  # endings of pictures that are read
 ENDING_OF = {"PNG": ".png", "JPEG": ".jpg", "WEBP": ".webp", "TIFF": ".tif", "BMP": ".bmp"}
 
 MOST_MEGAPIXELS = 100
@@ -48,7 +49,7 @@ class Form:
         wanted, path = self.format_of(source), Path(name)
         if ENDINGS.get(path.suffix.lower()) == wanted:
             return name
-        return (path.stem if path.suffix.lower() in ENDINGS else name) + ENDING_OF[wanted]
+        return (path.stem if path.suffix.lower() in READ else name) + ENDING_OF[wanted]
 
     def digest(self, *others: str) -> str:
         """Return a word for all that a result depends on, but for the picture itself."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from scumble.data.decoding import decode_header
 from scumble.data.encoding import ENDINGS
 from scumble.errors import ImageError, RestoreError
-from scumble.restore.form import KEEP, Form
+from scumble.restore.form import KEEP, READ, Form
 from scumble.restore.source import refuse_large
 from scumble.restore.video import CONTAINERS, is_video, video_name, video_size
 
@@ -132,7 +132,7 @@ def _look_into(folder: Path, below: Path, out: str, recursive: bool, found: _Fou
             if entry.is_dir(follow_symlinks=False):
                 if os.path.realpath(path) != out:
                     inside.append((path, place / entry.name))
-            elif path.suffix.lower() in (*ENDINGS, *_FOREIGN):
+            elif path.suffix.lower() in (*READ, *_FOREIGN):
                 found.files.append((path, place / entry.name))
             else:
                 found.ignored += 1

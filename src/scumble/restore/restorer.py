@@ -197,14 +197,13 @@ class Batch(Iterator[Result]):
     def _list_failures(self) -> None:
         """Write which pictures failed and why; nothing if none did."""
         path = self.plan.root / FAILED_FILE
+        with suppress(OSError):
+            path.unlink(missing_ok=True)  # also if it is a link, which would lead elsewhere
         failed = [result for result in self.results if result.status == FAILED]
-        if not failed:
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
-            return
         lines = (json.dumps({"source": str(r.source), "error": r.error}) for r in failed)
-        with atomic_write(path) as file:
-            file.write("".join(f"{line}\n" for line in lines).encode())
+        if failed:
+            with atomic_write(path) as file:
+                file.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def _scale_of(network: nn.Module) -> int:

@@ -14,6 +14,8 @@ from scumble.restore.store import Store
 
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"
 
+_LARGEST_FILE = 2_000_000_000  # bytes
+
 # When these happen, no other picture will fare better.
 _HOPELESS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
@@ -93,6 +95,12 @@ def sentence(job: Job, error: BaseException) -> str:
 
 def _photo(path: Path) -> tuple[bytes, str]:
     try:
+        size = path.stat().st_size
+        if size > _LARGEST_FILE:
+            raise ImageError(
+                f"{path} needs to be a file of at most {_LARGEST_FILE / 1e9:.0f} GB, has "
+                f"{size / 1e9:.1f}; it is no photo"
+            )
         content = path.read_bytes()
     except OSError as error:
         raise ImageError(f"{path} cannot be read: {error.strerror or error}") from error
