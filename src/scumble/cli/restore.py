@@ -3,11 +3,12 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand
 
+from scumble.cli import restore_options as options
 from scumble.cli.options import BelongsToOption, JsonOption
 
 if TYPE_CHECKING:
@@ -32,63 +33,24 @@ class RayWithoutAddress(TyperCommand):
 
 
 def restore(
-    photos: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[PHOTO|FOLDER]...", help="Photos, and folders of photos."),
-    ] = None,
-    inputs: Annotated[
-        list[Path] | None,
-        typer.Option("-i", "--input", help="The same, as an option; may repeat."),
-    ] = None,
-    output: Annotated[
-        Path,
-        typer.Option("-o", "--output", help="Folder of the results; of one photo also a file."),
-    ] = HERE,
-    model: Annotated[
-        str | None,
-        typer.Option("-n", "--model", help="A network of the zoo, or a file; by default carn-x4."),
-    ] = None,
-    scale: Annotated[
-        int | None, typer.Option("-s", "--scale", min=1, help="What the network enlarges by.")
-    ] = None,
-    recursive: Annotated[
-        bool, typer.Option("-r", "--recursive", help="Look into folders inside of folders.")
-    ] = False,
-    form: Annotated[str, typer.Option("--format", help="keep, png, jpg, webp or tiff.")] = "keep",
-    quality: Annotated[
-        int | None, typer.Option(min=1, max=100, help="Of JPEG and WebP; by default 95.")
-    ] = None,
-    tile: Annotated[
-        str, typer.Option(help="Side of the tiles in pixels; auto fits the free memory.")
-    ] = "auto",
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of the engine; by default all cores.")
-    ] = None,
-    engine: Annotated[str, typer.Option(help="auto, or one of scumble engines.")] = "auto",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on: keep what is done, do the rest.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Write results again that are there.")
-    ] = False,
-    strip_metadata: Annotated[
-        bool, typer.Option("--strip-metadata", help="Leave out all but the colour profile.")
-    ] = False,
-    keep_times: Annotated[
-        bool, typer.Option("--keep-times", help="Give results the times of their photos.")
-    ] = False,
-    max_megapixels: Annotated[
-        float, typer.Option(min=0, max=178, help="Refuse photos that hold more.")
-    ] = 100,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
-    ] = False,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[ADDRESS]", help="Restore on a Ray cluster: the one that runs, or this."
-        ),
-    ] = None,
+    photos: options.PhotosArgument = None,
+    inputs: options.InputOption = None,
+    output: options.OutputOption = HERE,
+    model: options.ModelOption = None,
+    scale: options.ScaleOption = None,
+    recursive: options.RecursiveOption = False,
+    form: options.FormatOption = "keep",
+    quality: options.QualityOption = None,
+    tile: options.TileOption = "auto",
+    threads: options.ThreadsOption = None,
+    engine: options.EngineOption = "auto",
+    resume: options.ResumeOption = False,
+    overwrite: options.OverwriteOption = False,
+    strip_metadata: options.StripOption = False,
+    keep_times: options.TimesOption = False,
+    max_megapixels: options.MegapixelsOption = 100,
+    dry_run: options.DryOption = False,
+    ray: options.RayOption = None,
     belongs_to: BelongsToOption = None,
     as_json: JsonOption = False,
 ) -> None:
