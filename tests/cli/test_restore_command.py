@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -115,6 +116,20 @@ def test_what_is_there_is_refused_resumed_or_overwritten(photos):
 def test_wrong_use_is_told_in_a_sentence(photos, options, told):
     done = run("restore", str(photos), "-o", "out", *options, expect=2)
     assert told in " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("options", "address"),
+    [(("--ray", "--json"), "auto"), (("--ray", "10.0.0.1:6379"), "10.0.0.1")],
+)
+def test_ray_takes_an_address_or_none(photos, monkeypatch, options, address):
+    def refuse(**_):
+        raise ConnectionError("nobody is there")
+
+    ray = SimpleNamespace(is_initialized=lambda: False, init=refuse)
+    monkeypatch.setattr("scumble.restore.cluster.import_module", lambda name: ray)
+    wrong = run("restore", str(photos), "-o", "out", *MODEL, *options, expect=2)
+    assert f"no Ray cluster can be reached at {address}" in wrong.stderr
 
 
 def test_ctrl_c_stops_and_says_how_to_go_on(photos):
