@@ -73,7 +73,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(photos):
         "my photos/c.png (16x12) -> out/c.webp",
         "would fail: my photos/x.heic needs to be a PNG, JPEG, WebP, TIFF or BMP file, is HEIC; "
         "convert it",
-        "left alone: 1 file that are no pictures",
+        "left alone, no pictures: 1 file",
         "not looked into: 1 folder inside; add -r for that",
     ]
     assert not Path("out").exists()
@@ -95,7 +95,7 @@ def test_what_is_there_is_refused_resumed_or_overwritten(photos):
         "--overwrite to write it again\n"
     )
     again = run("restore", str(photos), "-o", "out", *MODEL, "--resume").stdout
-    assert "skipped 2 files that were done already" in again
+    assert "skipped, done already: 2 files" in again
     told = run("restore", str(photos), "-o", "out", *MODEL, "--overwrite", "--json").stdout
     summary = json.loads(told)
     assert (summary["done"], summary["skipped"], summary["failed"]) == (2, 0, 0)

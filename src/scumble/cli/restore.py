@@ -146,7 +146,7 @@ def _told(batch: "Batch", plan: "Plan") -> str:
         where = plan.root if plan.whole_folder else plan.jobs[0].target
         lines[0] += f", in {where}"
     if told["skipped"]:
-        lines.append(f"skipped {_files(told['skipped'])} that were done already")
+        lines.append(f"skipped, done already: {_files(told['skipped'])}")
     if told["failed"]:
         listed = f", listed in {plan.root / 'failed.jsonl'}" if plan.whole_folder else ""
         lines.append(f"failed: {_files(told['failed'])}{listed}")
@@ -162,7 +162,7 @@ def _left_alone(plan: "Plan") -> list[str]:
     """Return what was seen and not touched."""
     lines = []
     if plan.ignored:
-        lines.append(f"left alone: {_files(plan.ignored)} that are no pictures")
+        lines.append(f"left alone, no pictures: {_files(plan.ignored)}")
     if plan.closed:
         folders = "1 folder" if plan.closed == 1 else f"{plan.closed} folders"
         lines.append(f"not looked into: {folders} inside; add -r for that")
