@@ -184,6 +184,21 @@ def test_a_result_of_ours_without_a_line_is_not_replaced(tmp_path):
         nearest().folder(tmp_path / "in", tmp_path / "out", existing=RESUME)
 
 
+def test_the_line_comes_before_the_result(tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def kill(*_):
+        raise Killed
+
+    photos(tmp_path / "in", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr("scumble.restore.store.Store._note", kill)
+        with pytest.raises(Killed):
+            list(nearest().folder(tmp_path / "in", tmp_path / "out"))
+    assert not (tmp_path / "out" / "photo 00.jpg").exists()
+
+
 def test_times_are_kept_when_asked_for(tmp_path):
     photos(tmp_path / "in", 1)
     os.utime(tmp_path / "in" / "photo 00.jpg", ns=(10**18, 10**18))

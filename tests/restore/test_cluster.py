@@ -8,6 +8,7 @@ import scumble
 from scumble.errors import RestoreError
 from scumble.restore import RESUME, Restorer
 from scumble.restore import cluster as cluster_room
+from scumble.restore.cluster import Worker
 from tests.restore.photos import image, nearest
 from tests.restore.test_batch import content, photos
 
@@ -53,6 +54,69 @@ def test_two_machines_make_the_files_that_one_makes_even_if_one_is_lost(tmp_path
     assert batch.summary()["engine_busy"] > 0
     again = restorer().folder(tmp_path / "in", tmp_path / "there", existing=RESUME)
     assert [result.status for result in again].count("skipped") == COUNT
+
+
+class Lost(Exception):
+    """What Ray raises for a worker whose machine is gone."""
+
+
+class FakeRay:
+    """Workers in this process, some of which are lost after so many pictures."""
+
+    exceptions = SimpleNamespace(RayActorError=Lost)
+
+    def __init__(self, *lives: int) -> None:
+        self.lives, self.lost = list(lives), 0
+
+    def wait(self, promises, num_returns):
+        return promises[:num_returns], promises[num_returns:]
+
+    def get(self, promise):
+        return promise()
+
+    def hire(self, runner):
+        return [self._worker(runner, life) for life in self.lives]
+
+    def _worker(self, runner, life: int):
+        worker = object.__new__(Worker)
+        worker.runner, left = runner, [life]
+
+        def remote(*task):
+            def promise():
+                left[0] -= 1
+                if left[0] < 0:
+                    self.lost += 1
+                    raise Lost
+                return worker.restore(*task)
+
+            return promise
+
+        return SimpleNamespace(restore=SimpleNamespace(remote=remote))
+
+
+def with_workers(monkeypatch, ray: FakeRay) -> None:
+    monkeypatch.setattr(cluster_room, "_ray", lambda: ray)
+    monkeypatch.setattr(cluster_room, "_connect", lambda *_: False)
+    monkeypatch.setattr(cluster_room.Cluster, "_hire", lambda cluster: ray.hire(cluster.runner))
+
+
+def test_a_picture_whose_machine_was_lost_is_done_by_another(tmp_path, monkeypatch):
+    photos(tmp_path / "in", 9)
+    ray = FakeRay(2, 100)
+    with_workers(monkeypatch, ray)
+    batch = nearest().folder(tmp_path / "in", tmp_path / "out", cluster="auto")
+    assert [result.status for result in batch] == ["done"] * 9
+    assert ray.lost > 0
+
+
+def test_without_any_machine_left_the_batch_ends_and_can_go_on(tmp_path, monkeypatch):
+    photos(tmp_path / "in", 9)
+    with_workers(monkeypatch, FakeRay(2, 1))
+    batch = nearest().folder(tmp_path / "in", tmp_path / "out", cluster="auto")
+    with pytest.raises(RestoreError, match="all machines of the cluster were lost; go on with"):
+        list(batch)
+    again = list(nearest().folder(tmp_path / "in", tmp_path / "out", existing=RESUME))
+    assert [result.status for result in again].count("skipped") == 3
 
 
 def test_without_ray_the_fix_is_told(tmp_path, monkeypatch):
