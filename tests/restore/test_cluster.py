@@ -56,14 +56,14 @@ def test_two_machines_make_the_files_that_one_makes_even_if_one_is_lost(tmp_path
     assert [result.status for result in again].count("skipped") == COUNT
 
 
-class Lost(Exception):
+class LostError(Exception):
     """What Ray raises for a worker whose machine is gone."""
 
 
 class FakeRay:
     """Workers in this process, some of which are lost after so many pictures."""
 
-    exceptions = SimpleNamespace(RayActorError=Lost)
+    exceptions = SimpleNamespace(RayActorError=LostError)
 
     def __init__(self, *lives: int) -> None:
         self.lives, self.lost = list(lives), 0
@@ -86,7 +86,7 @@ class FakeRay:
                 left[0] -= 1
                 if left[0] < 0:
                     self.lost += 1
-                    raise Lost
+                    raise LostError
                 return worker.restore(*task)
 
             return promise
