@@ -28,12 +28,12 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from scumble.bench.machine import Watch, cores, machine, processor, versions
 from skimage import data
 
 import scumble
 from machine import describe
 from scumble.bench import case_of
-from scumble.bench.machine import Watch, cores, machine, processor, versions
 from scumble.bench.measure import Spread, ratio
 
 PATTERN = "4:32"

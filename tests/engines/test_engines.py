@@ -62,7 +62,10 @@ def test_a_named_engine_is_used_or_refused():
 
 def test_other_devices_are_refused_by_name():
     job = Job("Edsr", "cuda", "float32")
-    told = "no engine can run Edsr (float32, cuda)\n  cpu: it runs networks on the cpu, this one is on cuda"
+    told = (
+        "no engine can run Edsr (float32, cuda)\n"
+        "  cpu: it runs networks on the cpu, this one is on cuda"
+    )
     with pytest.raises(EngineError) as error:
         choose(job, ["cpu"])
     assert str(error.value) == told
