@@ -5,7 +5,7 @@
 PYTHON ?= $(firstword $(foreach v,3.11 3.12 3.13,$(shell command -v python$(v))) python3)
 BIN := .venv/bin
 
-.PHONY: demo test clean
+.PHONY: demo test test-slow clean
 
 demo: .venv/demo
 	@for network in edsr-x4 carn-x4 rfdn-x4; do \
@@ -15,6 +15,10 @@ demo: .venv/demo
 
 test: .venv/test
 	PATH="$(abspath $(BIN)):$$PATH" scripts/check
+
+# What takes minutes and rarely breaks: crowds of processes, videos, clusters, every network whole.
+test-slow: .venv/test
+	$(BIN)/pytest -n 2 -m slow
 
 .venv/demo: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/pip install --quiet -c constraints.txt -e .

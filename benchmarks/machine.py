@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,8 @@ def _cpu_name() -> str:
 def _commit() -> str | None:
     if "SCUMBLE_COMMIT" in os.environ:
         return os.environ["SCUMBLE_COMMIT"]
+    if shutil.which("git") is None:
+        return None
     command = ["git", "rev-parse", "--short", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or None

@@ -18,16 +18,17 @@ from machine import describe
 from scumble.recipe import read_recipe
 from scumble.training.run import TrainingRun
 
-EVERY = 500  # steps in one measurement
+PARTS = 12  # of a run, each of which is one measurement
 
 
 def rate(name: str, photos: str, start: str, steps: int, batch: int) -> dict:
     """Return the steps a second of a run of one of our recipes."""
+    every = steps // PARTS
     changes = [
         f"data.photos={photos}",
         f"train.steps={steps}",
         f"train.batch={batch}",
-        f"watch.log_every={EVERY}",
+        f"watch.log_every={every}",
         f"watch.save_every={steps}",
         f"watch.validate_every={steps}",
     ]
@@ -37,7 +38,7 @@ def rate(name: str, photos: str, start: str, steps: int, batch: int) -> dict:
         times = []
         for event in run.events():
             times.append((event.step, event.seconds))
-            if event.step + EVERY >= steps:
+            if event.step + every >= steps:
                 break  # before the last step, which validates and saves
     pairs = itertools.pairwise(times)
     rates = [(b[0] - a[0]) / (b[1] - a[1]) for a, b in pairs]

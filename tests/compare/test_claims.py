@@ -151,6 +151,7 @@ while time.monotonic() < until:
 """
 
 
+@pytest.mark.slow
 def test_no_two_of_a_crowd_are_ever_inside_though_some_are_killed(tmp_path):
     def start():
         return subprocess.Popen([sys.executable, "-c", CROWD, str(tmp_path), "4"])

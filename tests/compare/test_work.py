@@ -296,6 +296,7 @@ def test_an_estimate_falls_with_what_is_done(tmp_path, photos):
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
+@pytest.mark.slow
 def test_processes_on_one_folder_survive_kills_and_share_the_work(tmp_path, photos):
     grid = write_grid(
         tmp_path / "grid.yaml",

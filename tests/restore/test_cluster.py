@@ -12,6 +12,9 @@ from scumble.restore.cluster import Worker
 from tests.restore.photos import image, nearest
 from tests.restore.test_batch import content, photos
 
+pytestmark = pytest.mark.slow
+
+
 COUNT = 40
 
 

@@ -51,6 +51,7 @@ def damaged(content: bytes, kind: str, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.slow
 def test_damaged_files_do_no_harm(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()

@@ -12,6 +12,9 @@ from scumble.restore import RESUME, Restorer
 from scumble.restore import video as video_room
 from tests.restore.photos import Nearest, nearest, repeated
 
+pytestmark = pytest.mark.slow
+
+
 av = pytest.importorskip("av", reason="needs PyAV: pip install 'scumble[video]'")
 
 

@@ -191,10 +191,12 @@ print("fine")
 """
 
 
+@pytest.mark.slow
 def test_interrupts_at_any_moment_leave_the_engine_right():
     ends_well(start(STORM))
 
 
+@pytest.mark.slow
 def test_processes_that_start_together_on_an_empty_cache_are_right(tmp_path):
     folder = tmp_path / "cache"
     processes = [start("print('fine')", SCUMBLE_CACHE=str(folder)) for _ in range(2)]
@@ -288,6 +290,7 @@ print("fine")
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="nobody counts memory here")
+@pytest.mark.slow
 def test_memory_stays_flat_over_many_sizes():
     ends_well(start(FLAT))
 

@@ -11,6 +11,9 @@ from scumble.bench import prune_layers
 from scumble.engines.cpu.target import VARIABLE, available
 from scumble.nn.surgery import choose
 
+pytestmark = pytest.mark.slow
+
+
 LARGEST_ERROR = 1e-5  # of the range of the output
 
 NETWORKS = {

@@ -7,6 +7,7 @@ channel, each with a few lines on both sides for the columns beyond the strips.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,23 +55,23 @@ class Shape:
         """Return the bytes of a line."""
         return self.lanes * FLOAT
 
-    @property
+    @cached_property
     def pitch(self) -> int:
         """Return the lines from channel to channel: an odd number."""
         return (self.lines + 2 * self.margin.lines) | 1
 
-    @property
+    @cached_property
     def row(self) -> int:
         """Return the lines from row to row."""
         used = self.channels * self.pitch
         return used if used < _CACHE_SETS else used + (_ROW_STAGGER - used) % _CACHE_SETS
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """Return the bytes from row to row."""
         return self.row * self.line
 
-    @property
+    @cached_property
     def channel_bytes(self) -> int:
         """Return the bytes from channel to channel."""
         return self.pitch * self.line

@@ -7,6 +7,7 @@ reader; concatenation and channel ranges become ways to read; a pixel shuffle a 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -100,7 +101,7 @@ class Layer:
     constants: tuple[tuple[str | None, str | None], ...] = ()  # scale and shift of every affine
     like: str | None = None  # a value whose height and width the output takes
 
-    @property
+    @cached_property
     def reads(self) -> set[str]:
         """Return the names of all values that are read."""
         return {part.value for part in (*self.source, *self.operands)}
