@@ -5,6 +5,7 @@ import random
 import struct
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 from scumble.data.decoding import decode_header
