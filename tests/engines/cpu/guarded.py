@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from scumble.engines.cpu import layer_code, placement, plan
+from scumble.engines.cpu import layer_code, placement, plan, tuning
 
 PAGE = mmap.PAGESIZE
 _library = ctypes.CDLL(None, use_errno=True)
@@ -43,7 +43,7 @@ class GuardedArena:
 
 def guard() -> None:
     """Let plans take all their memory, tables too, between guard pages."""
-    placement.Arena = plan.Arena = GuardedArena
+    placement.Arena = plan.Arena = tuning.Arena = GuardedArena
 
     def table(self, values):
         raw = np.ascontiguousarray(
