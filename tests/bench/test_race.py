@@ -63,7 +63,7 @@ def test_a_report_says_machine_versions_and_command(report):
     assert told["machine"]["cores"] >= 1
     assert told["versions"]["scumble"] == scumble.__version__
     assert (told["width"], told["height"], told["rounds"]) == (16, 16, 2)
-    assert told["environment"]["1"]["OMP_NUM_THREADS"] == "1"
+    assert told["environment"]["reference, 1"]["OMP_NUM_THREADS"] == "1"
     assert [one["engine"] for one in told["rows"]] == ["reference", "torch"]
     assert len(told["rows"][0]["ms_by_round"]) == 2
 
