@@ -166,9 +166,8 @@ def _table(head: "tuple[str, ...]", words: int) -> "Table":
 
     table = Table(box=box.SIMPLE_HEAD)
     for number, name in enumerate(head):
-        table.add_column(
-            name, justify="left" if number < words else "right", no_wrap=number >= words
-        )
+        is_words = number < words or not name  # remarks have no name, and may be long
+        table.add_column(name, justify="left" if is_words else "right", no_wrap=bool(name))
     return table
 
 
