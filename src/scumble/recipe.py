@@ -84,6 +84,12 @@ class TrainSection(Section):
     fast: bool = Field(
         default=True, description="on a GPU: compile, capture one CUDA graph per step"
     )
+    teacher: str | None = Field(
+        default=None, description="learn from a trained network, too: a file, or a zoo name"
+    )
+    teaching: float = Field(
+        default=0.5, gt=0, le=1, description="share of the teacher in the loss; the rest: photos"
+    )
     seed: int = Field(default=0, ge=0)
 
 

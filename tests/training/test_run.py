@@ -201,8 +201,8 @@ class Apart(Team):
 
 def test_processes_that_see_different_things_do_not_start(photos, tmp_path):
     sentence = (
-        f"the processes of a run need the same recipe, photos and state, and these have others; "
-        f"give them folders that all of them see, also for {tmp_path / 'run'}"
+        f"the processes of a run need the same recipe, photos, teacher and state, and these have "
+        f"others; give them folders that all of them see, also for {tmp_path / 'run'}"
     )
     with pytest.raises(TrainingError, match=f"^{re.escape(sentence)}$"):
         TrainingRun(small_recipe(photos), tmp_path / "run", Apart("cpu"))

@@ -25,6 +25,7 @@ told.append([team.any(False), team.any(team.rank == 1), team.any(False), team.an
 told.append([team.same("photos"), team.same(f"photos of {team.rank}")])
 backend = torch.distributed.group.WORLD._get_backend(torch.device("cpu"))
 told.append(backend.options._timeout)
+del backend  # held to the end, its threads would outlive the interpreter
 Path(f"{sys.argv[1]}.{team.rank}").write_text(repr(told))
 """
 

@@ -28,6 +28,7 @@ from scumble.training.ema import Ema
 from scumble.training.log import Log
 from scumble.training.photos import Middle, decode_photos
 from scumble.training.step import TrainStep
+from scumble.training.teacher import read_teacher
 from scumble.training.team import Team
 
 PRECISION = {"fp32": None, "bf16": torch.bfloat16}
@@ -80,6 +81,7 @@ def prepare(recipe: Recipe, team: Team, folder: Path) -> Prepared:
     if recipe.prune is not None:
         network, macs = _sparse(network, recipe.prune)
     network = network.to(team.device).to(memory_format=torch.channels_last)  # pyright: ignore
+    teacher = read_teacher(train, scale, team.device)
     photos = decode_photos(recipe, scale, folder, team)
     store = photos.store
     plan = CropPlan(store.sizes, recipe.data.patch, train.seed)
@@ -96,6 +98,7 @@ def prepare(recipe: Recipe, team: Team, folder: Path) -> Prepared:
         forward=team.wrap(network),
         clip=train.clip,
         ema=Ema(network, train.ema) if train.ema else None,
+        teacher=teacher,
     )
     log = Log(folder, tensorboard=recipe.watch.tensorboard and team.rank == 0)
     return Prepared(

@@ -70,14 +70,17 @@ class TrainingRun:
         try:
             state = read_state(folder / STATE, self.plain_recipe)
             self.prepared: Prepared = prepare(recipe, self.team, folder)
-            self.origin = Origin(self.plain_recipe, self.prepared.photos)
+            teacher = self.step.teacher
+            self.origin = Origin(
+                self.plain_recipe, self.prepared.photos, teacher and teacher.digest
+            )
             self.progress = Progress()
             if state is not None:
                 self.progress = restore_state(folder / STATE, state, self.step, self.origin)
             if not self.team.same(f"{self.origin} {self.progress}"):
                 raise TrainingError(
-                    f"the processes of a run need the same recipe, photos and state, and these "
-                    f"have others; give them folders that all of them see, also for {folder}"
+                    f"the processes of a run need the same recipe, photos, teacher and state, and "
+                    f"these have others; give them folders that all of them see, also for {folder}"
                 )
             self._write_what_is_known()
         except BaseException:

@@ -30,6 +30,7 @@ class Origin:
 
     recipe: dict[str, Any]
     photos: str  # a digest of the names and sizes of its photos
+    teacher: str | None = None  # a digest of its teacher's weights
 
 
 def save_state(path: Path, step: TrainStep, progress: Progress, origin: Origin) -> None:
@@ -73,11 +74,12 @@ def read_state(path: Path, recipe: dict[str, Any]) -> State | None:
 def restore_state(path: Path, state: State, step: TrainStep, origin: Origin) -> Progress:
     """Bring a run to where ``save_state`` was called."""
     tensors, info = state
-    if info["photos"] != origin.photos:
-        raise TrainingError(
-            f"{path} belongs to a run on other photos; give it the photos that it began with, "
-            f"or another folder"
-        )
+    for thing, what in (("photos", "on other photos"), ("teacher", "with another teacher")):
+        if info[thing] != getattr(origin, thing):
+            raise TrainingError(
+                f"{path} belongs to a run {what}; give it the {thing} that it began with, "
+                f"or another folder"
+            )
     step.network.load_state_dict(_part(tensors, "network"))
     states: dict[int, dict[str, Tensor]] = {}
     for key, value in _part(tensors, "optimizer").items():

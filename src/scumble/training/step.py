@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from scumble.methods import Pruning
 from scumble.training.ema import Ema
+from scumble.training.teacher import Teacher
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -29,6 +30,7 @@ class TrainStep:
         forward: what to call instead of the network, such as its wrapper for several processes.
         clip: the largest norm of the gradient.
         ema: an average of the weights, to be kept up to date.
+        teacher: a trained network whose pictures have a share in the loss.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class TrainStep:
         forward: nn.Module | None = None,
         clip: float | None = None,
         ema: Ema | None = None,
+        teacher: Teacher | None = None,
     ) -> None:
         pruning = getattr(network, "pruning", None)
         self.network = network
@@ -49,6 +52,7 @@ class TrainStep:
         self.forward = forward or network
         self.clip = clip
         self.ema = ema
+        self.teacher = teacher
         self.pruning = pruning if isinstance(pruning, Pruning) else None
         self.objective: Callable[[Tensor, Tensor], Tensor] = self._objective
 
@@ -92,8 +96,11 @@ class TrainStep:
 
     def _objective(self, degraded: Tensor, clean: Tensor) -> Tensor:
         with torch.autocast(degraded.device.type, self.amp, enabled=self.amp is not None):
-            restored = self.forward(degraded)
-        value = self.loss(restored.float(), clean)
+            restored = self.forward(degraded).float()
+            taught = None if self.teacher is None else self.teacher(degraded).float()
+        value = self.loss(restored, clean)
+        if self.teacher is not None and taught is not None:
+            value = value + self.teacher.share * (self.loss(restored, taught) - value)
         return value if self.pruning is None else value + self.pruning.penalty()
 
 
