@@ -1,0 +1,62 @@
+"""How a run ends early: Ctrl-C tells its threads to stop, and then they make no more calls."""
+
+import ctypes
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from scumble.engines.cpu.edge_kernel import MoveKernel
+from scumble.engines.cpu.kernels import kernels
+from scumble.engines.cpu.layer_code import bits
+from scumble.engines.cpu.target import target
+from scumble.engines.cpu.worker_kernel import Call, Program, WorkerKernel
+from scumble.engines.cpu.workers import Workers
+
+Words = ctypes.Array[ctypes.c_int64]
+
+
+def words(*values: int) -> Words:
+    return (ctypes.c_int64 * len(values))(*values)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_thread_that_is_told_to_stop_makes_no_more_calls(stopped):
+    code = kernels(target())
+    fill = code.address(MoveKernel(fill=True))
+    spare = (ctypes.c_float * 32)()
+    memory = ctypes.addressof(spare) + -ctypes.addressof(spare) % 64  # vectors need whole lines
+    stop, done = ctypes.c_int64(0), ctypes.c_int64(0)
+    arguments = words(memory, 0, 64, bits(7.0))
+    call = [0] * len(Call)
+    call[Call.FUNCTION], call[Call.ARGUMENTS] = fill, ctypes.addressof(arguments)
+    calls, program = words(*call), [0] * len(Program)
+    program[Program.CALLS], program[Program.LIST] = 1, ctypes.addressof(calls)
+    program[Program.DONE], program[Program.STOP] = ctypes.addressof(done), ctypes.addressof(stop)
+    started = words(*program)
+    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address(WorkerKernel()))
+    stop.value = int(stopped)
+    entry(ctypes.addressof(started), 0)
+    assert sum(spare) == (0.0 if stopped else 7.0 * 16)
+    assert done.value == 1
+
+
+def test_ctrl_c_tells_the_threads_to_stop():
+    stop, told = ctypes.c_int64(0), threading.Event()
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    def until_told(program, scratch):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(2000):
+            if stop.value:
+                told.set()
+                return
+            time.sleep(0.01)
+
+    workers = Workers(1, ctypes.cast(until_told, ctypes.c_void_p).value or 0)
+    with pytest.raises(KeyboardInterrupt):
+        workers.run(lambda: [(0, 0)], stop)
+    workers.close()
+    assert told.is_set()
