@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -6,8 +8,17 @@ import torch
 from PIL import Image
 
 import scumble
-from scumble.errors import CheckpointError, DataError, ImageError, MetricError, NetworkError
-from scumble.evaluate import Bicubic, evaluate
+from scumble.errors import (
+    CheckpointError,
+    DataError,
+    EngineError,
+    ImageError,
+    MetricError,
+    NetworkError,
+    UnknownNameError,
+)
+from scumble.evaluate import evaluate
+from scumble.scoring import Bicubic
 from tests.training.photos import make_photos
 
 
@@ -172,3 +183,30 @@ def test_every_picture_is_told_when_it_is_done(photos, model):
     told = []
     evaluate(model, photos, told=lambda done, total: told.append((done, total)))
     assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_every_engine_gives_the_same_scores(photos, model):
+    found = {name: evaluate(model, photos, engine=name) for name in ("cpu", "reference")}
+    assert {report.engine for report in found.values()} == {"cpu", "reference"}
+    assert found["cpu"].to_json()["engine"] == "cpu"
+    assert "; engine cpu" in str(found["cpu"])
+    ours, plain = (found[name].evaluation.mean for name in ("cpu", "reference"))
+    assert ours == pytest.approx(plain, abs=1e-4)
+    assert evaluate(model, photos).engine == "cpu"
+
+
+def test_an_engine_that_cannot_run_the_network_is_refused(photos, tmp_path):
+    double = tmp_path / "double.safetensors"
+    scumble.save(scumble.build("edsr-x2", features=8, blocks=1).double(), double)
+    with pytest.raises(EngineError, match="computes in float32, this network is in float64"):
+        evaluate(str(double), photos, engine="cpu")
+    with pytest.raises(UnknownNameError, match="Did you mean 'cpu'"):
+        evaluate(str(double), photos, engine="cpux")
+
+
+def test_where_no_engine_is_needed_none_is_loaded(photos):
+    code = (
+        "import sys; from scumble.evaluate import evaluate; import scumble.training.run; "
+        f"evaluate('bicubic', {str(photos)!r}, 'sr-y-x2'); sys.exit('llvmlite' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

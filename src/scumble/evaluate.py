@@ -1,156 +1,21 @@
 """Network + pictures + protocol → scores."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 import scumble.zoo
 from scumble.checkpoint import load
-from scumble.data.bicubic import resize
-from scumble.data.images import to_float, to_uint8
-from scumble.data.photos import Pair, Skipped, check_pairs, find_pairs, load_pair
+from scumble.data.photos import Skipped, check_pairs, find_pairs
 from scumble.devices import pick_device
-from scumble.errors import DataError, ImageError, MetricError, NetworkError
+from scumble.errors import DataError, NetworkError
 from scumble.inspection import Inspection, inspect
-from scumble.metrics.protocols import PROTOCOLS, Protocol
+from scumble.metrics.protocols import PROTOCOLS
 from scumble.models import NetworkSpec, spec_of
-from scumble.tiles import reach, run_tiled
-
-
-def mean_score(scores: Iterable[float]) -> float | None:
-    """Return the mean of the finite scores: a picture restored exactly has an infinite PSNR."""
-    finite = [score for score in scores if isfinite(score)]
-    return fmean(finite) if finite else None
-
-
-@dataclass(frozen=True)
-class PictureScore:
-    """One picture's scores, or why it has none."""
-
-    name: str
-    scores: Mapping[str, float]
-    failure: str | None = None
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The scores of a network on a set of pictures."""
-
-    protocol: Protocol
-    pictures: tuple[PictureScore, ...]
-
-    @property
-    def scored(self) -> list[PictureScore]:
-        """Return the pictures that have scores."""
-        return [picture for picture in self.pictures if picture.failure is None]
-
-    @property
-    def failed(self) -> list[PictureScore]:
-        """Return the pictures that have none."""
-        return [picture for picture in self.pictures if picture.failure is not None]
-
-    @property
-    def mean(self) -> dict[str, float | None]:
-        """Return the mean of every metric over all scored pictures, but those without a number."""
-        scored = self.scored
-        names = scored[0].scores if scored else ()
-        return {name: mean_score(picture.scores[name] for picture in scored) for name in names}
-
-    @property
-    def exact(self) -> list[PictureScore]:
-        """Return the pictures that were restored exactly, whose PSNR is infinite."""
-        return [p for p in self.scored if not all(map(isfinite, p.scores.values()))]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        return {
-            "protocol": self.protocol.name,
-            "description": self.protocol.description,
-            "mean": self.mean,
-            "pictures": {picture.name: _plain(picture.scores) for picture in self.scored},
-            "failed": {picture.name: picture.failure for picture in self.failed},
-        }
-
-
-def restore(
-    network: nn.Module, degraded: Tensor, scale: int, tile: int | None = None, halo: int = 0
-) -> Tensor:
-    """Return the restored picture, floats in 0..1, of an 8-bit one ``[3, H, W]``."""
-    device = next((p.device for p in network.parameters()), torch.device("cpu"))
-    image = to_float(degraded).unsqueeze(0).to(device)
-    with torch.inference_mode():
-        if tile is None or max(image.shape[2:]) <= tile:
-            return network(image)[0]
-        return run_tiled(network, image, scale, tile, halo)[0]
-
-
-def score_each(
-    network: nn.Module,
-    pairs: Iterable[Pair],
-    protocol: Protocol,
-    tile: int | None = None,
-    strict: bool = False,
-) -> Iterator[PictureScore]:
-    """Yield the scores of one picture after the other; a bad picture does not stop the rest.
-
-    With ``tile``, larger pictures are restored in tiles, with the same result.
-    """
-    halo = 0
-    if tile is not None:
-        found = reach(network, protocol.scale)
-        if found is None:
-            raise NetworkError(
-                f"{type(network).__name__} sees the whole picture at once, so tiles would change "
-                f"its result; evaluate it without tiles"
-            )
-        halo = found
-    for pair in pairs:
-        try:
-            scores = _scores(network, pair, protocol, tile, halo)
-        except (ImageError, DataError, MetricError, NetworkError) as error:
-            if strict:
-                raise
-            yield PictureScore(pair.name, {}, str(error))
-        else:
-            yield PictureScore(pair.name, scores)
-
-
-def _scores(
-    network: nn.Module, pair: Pair, protocol: Protocol, tile: int | None, halo: int
-) -> dict[str, float]:
-    """Return the scores of one picture, or raise an error that names it."""
-    degraded, clean = load_pair(pair, protocol.scale)
-    try:
-        restored = restore(network, degraded, protocol.scale, tile, halo)
-    except (RuntimeError, NetworkError) as error:  # too small for a kernel, too large for memory
-        height, width = degraded.shape[1:]
-        reason = str(error).partition("\n")[0]
-        raise NetworkError(
-            f"{pair.clean}: {type(network).__name__} cannot be run on {width}x{height} pixels: "
-            f"{reason}"
-        ) from error
-    try:
-        return protocol.score(restored, clean)
-    except MetricError as error:
-        raise MetricError(f"{pair.clean}: {error}") from error
-
-
-class Bicubic(nn.Module):
-    """MATLAB's bicubic enlargement: the baseline of every table."""
-
-    def __init__(self, scale: int) -> None:
-        super().__init__()
-        self.scale = scale
-
-    def forward(self, image: Tensor) -> Tensor:
-        """Return the picture, ``scale`` times as large."""
-        return to_float(resize(to_uint8(image), self.scale))
+from scumble.scoring import Bicubic, Evaluation, PictureScore, Running, score_each
 
 
 @dataclass(frozen=True)
@@ -162,6 +27,7 @@ class Report:
     evaluation: Evaluation
     skipped: tuple[Skipped, ...]  # pictures that were not even tried
     cost: Inspection | None  # None for a network without weights
+    engine: str  # that ran the network
 
     @property
     def failed(self) -> bool:
@@ -179,7 +45,7 @@ class Report:
             macs = self.cost.cost.paper_macs / 1e9
             lines.append(
                 f"{macs:.3f} GMACs (paper) on {width}x{height}, "
-                f"{self.cost.cost.parameters:,} parameters"
+                f"{self.cost.cost.parameters:,} parameters; engine {self.engine}"
             )
         protocol = evaluation.protocol
         return "\n".join(
@@ -199,7 +65,8 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
-        found = {"model": self.model, "data": self.data, **self.evaluation.to_json()}
+        about = {"model": self.model, "data": self.data, "engine": self.engine}
+        found: dict[str, Any] = {**about, **self.evaluation.to_json()}
         found["skipped"] = {str(skip.path): skip.reason for skip in self.skipped}
         if self.cost is not None:
             inspected = self.cost.to_json()
@@ -219,6 +86,7 @@ def evaluate(
     lpips: Path | None = None,
     told: Callable[[int, int], None] | None = None,
     network: str | None = None,
+    engine: str = "auto",
 ) -> Report:
     """Return the scores of a network on a folder of pictures.
 
@@ -232,6 +100,7 @@ def evaluate(
         lpips: weights by which LPIPS is scored too.
         told: called after every picture with how many are done, and of how many.
         network: the network that a state dict of others belongs to, such as ``rfdn-x4``.
+        engine: what to run it with; ``auto`` for the fastest that can.
     """
     where = pick_device(device)
     opened = _open(model, network)
@@ -243,13 +112,14 @@ def evaluate(
         chosen = chosen.with_lpips(lpips)
     pairs, skipped = check_pairs(find_pairs(data, chosen.scale), chosen.scale, strict=strict)
     cost = None if opened is None else inspect(opened)
-    running = (opened or Bicubic(chosen.scale)).to(where).eval()
+    running = Running.of(opened or Bicubic(chosen.scale), chosen.scale, where, engine, tile)
     scores: list[PictureScore] = []
-    for score in score_each(running, pairs, chosen, tile, strict):
+    for score in score_each(running, pairs, chosen, strict):
         scores.append(score)
         if told is not None:
             told(len(scores), len(pairs))
-    report = Report(model, str(data), Evaluation(chosen, tuple(scores)), tuple(skipped), cost)
+    evaluation = Evaluation(chosen, tuple(scores))
+    report = Report(model, str(data), evaluation, tuple(skipped), cost, running.engine)
     _refuse_nothing_scored(report)
     return report
 
@@ -274,11 +144,6 @@ def _refuse_nothing_scored(report: Report) -> None:
     raise DataError(
         f"none of {len(reasons)} pictures in {report.data} could be scored: {reasons[0]}"
     )
-
-
-def _plain(scores: Mapping[str, float]) -> dict[str, float | None]:
-    """Return scores as JSON can hold them: it knows no infinity."""
-    return {name: score if isfinite(score) else None for name, score in scores.items()}
 
 
 def _line(name: str, scores: Mapping[str, float | None]) -> str:

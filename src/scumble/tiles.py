@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -117,7 +117,11 @@ def _spans(length: int, tile: int, halo: int) -> Iterator[_Span]:
 
 @torch.no_grad()
 def run_tiled(
-    network: nn.Module, image: Float[Tensor, "b c h w"], scale: int, tile: int, halo: int
+    network: Callable[[Tensor], Tensor],
+    image: Float[Tensor, "b c h w"],
+    scale: int,
+    tile: int,
+    halo: int,
 ) -> Float[Tensor, "b c large_h large_w"]:
     """Return what ``network(image)`` returns, computed in tiles of ``tile`` pixels a side.
 
@@ -146,7 +150,7 @@ def _enlarged(span: _Span, origin: int, scale: int) -> slice:
     return slice(scale * (span.start - origin), scale * (span.stop - origin))
 
 
-def _run(network: nn.Module, image: Tensor, scale: int) -> Tensor:
+def _run(network: Callable[[Tensor], Tensor], image: Tensor, scale: int) -> Tensor:
     result = network(image)
     height, width = image.shape[-2:]
     if result.shape[-2:] != (scale * height, scale * width):

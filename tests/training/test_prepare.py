@@ -8,8 +8,8 @@ from safetensors.torch import save_file
 import scumble
 from scumble.data.images import to_uint8
 from scumble.errors import RecipeError
-from scumble.evaluate import Bicubic
 from scumble.models import NetworkSpec
+from scumble.scoring import Bicubic
 from scumble.training.prepare import starting_network
 from scumble.training.run import TrainingRun
 from tests.training.photos import make_photos, small_recipe

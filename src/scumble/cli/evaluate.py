@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from scumble.cli.options import BelongsToOption, DeviceOption, JsonOption
+from scumble.cli.options import BelongsToOption, DeviceOption, EngineOption, JsonOption
 
 SOME_FAILED = 1
 
@@ -27,6 +27,7 @@ def evaluate(
     ] = None,
     lpips: Annotated[Path | None, typer.Option(help="LPIPS weights: score that, too.")] = None,
     device: DeviceOption = None,
+    engine: EngineOption = "auto",
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first bad picture.")
     ] = False,
@@ -37,7 +38,7 @@ def evaluate(
     from scumble.evaluate import evaluate as score
 
     with _bar() as told:
-        report = score(model, data, protocol, tile, device, strict, lpips, told, belongs_to)
+        report = score(model, data, protocol, tile, device, strict, lpips, told, belongs_to, engine)
     found = json.dumps(report.to_json(), indent=2, allow_nan=False) if as_json else str(report)
     typer.echo(found)
     if report.failed:

@@ -17,6 +17,7 @@ BelongsToOption = Annotated[
     str | None,
     typer.Option("--network", help="The network that a state dict of others belongs to: rfdn-x4."),
 ]
+EngineOption = Annotated[str, typer.Option(help="auto, or one of scumble engines.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from scumble.cli import restore_options as options
-from scumble.cli.options import BelongsToOption, JsonOption
+from scumble.cli.options import BelongsToOption, EngineOption, JsonOption
 
 if TYPE_CHECKING:
     from scumble.restore import Batch, Form, Plan, Restorer
@@ -43,7 +43,7 @@ def restore(
     quality: options.QualityOption = None,
     tile: options.TileOption = "auto",
     threads: options.ThreadsOption = None,
-    engine: options.EngineOption = "auto",
+    engine: EngineOption = "auto",
     resume: options.ResumeOption = False,
     overwrite: options.OverwriteOption = False,
     strip_metadata: options.StripOption = False,

@@ -35,7 +35,6 @@ TileOption = Annotated[
 ThreadsOption = Annotated[
     int | None, typer.Option(min=1, help="Threads of the engine; by default all cores.")
 ]
-EngineOption = Annotated[str, typer.Option(help="auto, or one of scumble engines.")]
 ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Go on: keep what is done, do the rest.")
 ]

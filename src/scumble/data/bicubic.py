@@ -9,8 +9,9 @@ from torch import Tensor
 
 from scumble.errors import DataError
 
-# Photos are resized in strips, so that a large one needs little memory beside its own.
-STRIP_VALUES = 2**16
+# Photos are resized in strips, so that a large one needs little memory beside its own. Up to this
+# size torch stays on one core; its threads would cost more than they bring where others compute.
+STRIP_VALUES = 2**15
 
 
 def resize(

@@ -18,9 +18,9 @@ from scumble.data.encoding import encode
 from scumble.data.images import to_uint8
 from scumble.data.photos import Pair, find_pairs, load_pair
 from scumble.devices import pick_device
-from scumble.evaluate import restore
 from scumble.models import spec_of
 from scumble.report.subjects import Subject
+from scumble.scoring import restore
 
 SIDE = 96  # of a crop, in pixels of the clean picture
 STRIDE = 8  # between two crops that are looked at
@@ -123,7 +123,7 @@ def _scene(
     title: str, network: str, data: str, pair: Pair, shown: Sequence[Shown], scale: int
 ) -> Scene:
     degraded, clean = load_pair(pair, scale)
-    restored = [to_uint8(restore(one.network, degraded, scale).cpu()) for one in shown]
+    restored = [to_uint8(restore(one.network, degraded).cpu()) for one in shown]
     top, left = most_different(restored, clean)
     height, width = clean.shape[1:]
 

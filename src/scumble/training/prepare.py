@@ -15,7 +15,6 @@ from scumble.data.crops import CropPlan
 from scumble.data.loaders import Loader, ResidentLoader, Share, ThreadedLoader
 from scumble.data.photos import Skipped
 from scumble.errors import CheckpointError, RecipeError
-from scumble.evaluate import mean_score, restore
 from scumble.methods import METHODS, SLS, Filter, Method, OneShot, Pruning, SrSte, sparsify
 from scumble.metrics.protocols import PROTOCOLS, Protocol
 from scumble.models import NetworkSpec, spec_of
@@ -24,6 +23,7 @@ from scumble.nn.surgery import patterns
 from scumble.nn.tracing import trace
 from scumble.recipe import PruneSection, Recipe
 from scumble.registry import unknown_name
+from scumble.scoring import mean_score, restore
 from scumble.training.ema import Ema
 from scumble.training.log import Log
 from scumble.training.photos import Middle, decode_photos
@@ -59,11 +59,10 @@ class Prepared:
 
     def score(self, network: nn.Module) -> float | None:
         """Return the mean PSNR on the validation photos; None without any."""
-        scale = self.protocol.scale
         training = network.training
         network.eval()
         scores = [
-            self.protocol.score(restore(network, degraded, scale), clean)["psnr"]
+            self.protocol.score(restore(network, degraded), clean)["psnr"]
             for degraded, clean in self.validation
         ]
         network.train(training)
