@@ -4,16 +4,42 @@
 #     benchmarks/on_a_gpu.sh rate  PHOTOS FOLDER            # steps a second, dense and SLS, with data
 #     benchmarks/on_a_gpu.sh train PHOTOS FOLDER TEST...    # a CARN x4 for the zoo
 #     benchmarks/on_a_gpu.sh prune PHOTOS FOLDER TEST...    # the zoo's to 1/8: SLS beside one-shot
+#     benchmarks/on_a_gpu.sh grid  PHOTOS FOLDER TEST...    # GRID (table2-carn-x4), by WORKERS (2)
+#     benchmarks/on_a_gpu.sh pack  FOLDER PARTS             # a folder as files of at most 15 MB, to
+#     benchmarks/on_a_gpu.sh unpack PARTS                   # go on elsewhere under the same name
 #
 # PHOTOS holds the training photos, each TEST pictures to score on. SECONDS_LEFT (540) ends training in
-# time, CHANGES are more changes to the recipe: CHANGES="--set train.steps=100".
+# time, CHANGES are more changes to the recipe: CHANGES="--set train.steps=100". While one worker
+# compiles or reads photos, the other has the GPU. Paths in a folder are those that it was made with, so
+# name PHOTOS the same everywhere; where the same grid goes on, what is trained is only scored.
 set -eu
-what=$1 photos=$2 folder=$3
+what=$1
+in_time="timeout --signal=INT ${SECONDS_LEFT:-540}"
+
+grid() {  # GRID FOLDER TEST...: ends well when time runs out, or photos were left out
+    grid=$1 folder=$2
+    shift 2
+    $in_time python3 -m scumble compare "$grid" -o "$folder" $changes \
+        $(printf -- '--data %s ' "$@") || [ $? -ne 2 ]
+}
+
+if [ "$what" = pack ]; then
+    mkdir -p "$3"
+    # Nobody goes on from the state of a run that is at its end.
+    find "$2" -name network.safetensors -printf '%h/state.safetensors\n' > "$2/at-the-end"
+    tar cz --exclude-from="$2/at-the-end" "$2" | split -b 15m - "$3/part-"
+    exit
+elif [ "$what" = unpack ]; then
+    cat "$2"/part-* | tar xz
+    exit
+fi
+
+photos=$2 folder=$3
 shift 3
 here=$(dirname "$0")
-in_time="timeout --signal=INT ${SECONDS_LEFT:-540}"
 changes="--set data.photos=$photos ${CHANGES:-}"
 mkdir -p "$folder"
+export TORCHINDUCTOR_CACHE_DIR="${TORCHINDUCTOR_CACHE_DIR:-$PWD/$folder/compiled}"
 case $what in
 rate)
     $in_time python3 "$here/training_rate.py" "$photos" --steps "${STEPS:-6000}" -o "$folder/rate.json"
@@ -27,11 +53,17 @@ train)
     done
     ;;
 prune)
-    $in_time python3 -m scumble compare "$here/prune-carn.yaml" -o "$folder" $changes \
-        $(printf -- '--data %s ' "$@")
+    grid "$here/prune-carn.yaml" "$folder" "$@"
+    ;;
+grid)
+    for worker in $(seq "${WORKERS:-2}"); do
+        grid "${GRID:-table2-carn-x4}" "$folder" "$@" &
+    done
+    wait
+    cat "$folder/comparison.md"
     ;;
 *)
-    echo "rate, train or prune, got $what" >&2
+    echo "rate, train, prune, grid, pack or unpack, got $what" >&2
     exit 2
     ;;
 esac
