@@ -8,13 +8,18 @@
 #     benchmarks/on_a_gpu.sh pack  FOLDER PARTS             # a folder as files of at most 15 MB, to
 #     benchmarks/on_a_gpu.sh unpack PARTS                   # go on elsewhere under the same name
 #
-# PHOTOS holds the training photos, each TEST pictures to score on. SECONDS_LEFT (540) ends training in
-# time, CHANGES are more changes to the recipe: CHANGES="--set train.steps=100". While one worker
-# compiles or reads photos, the other has the GPU. Paths in a folder are those that it was made with, so
-# name PHOTOS the same everywhere; where the same grid goes on, what is trained is only scored.
+# Run it at the root of a clone; folders are named from there. PHOTOS holds the training photos, each
+# TEST pictures to score on. SECONDS_LEFT (480) ends training in time. CHANGES are more changes to the
+# recipe: with CHANGES="--set train.steps=20000 --set prune.look_every=100" a cell of a grid takes a
+# minute or two. While one worker compiles, the other has the GPU. Scoring does not need one: give a
+# grid one small TEST there, and the others to the same command at home, where what is trained is only
+# scored. Photos need the same name everywhere.
 set -eu
 what=$1
-in_time="timeout --signal=INT ${SECONDS_LEFT:-540}"
+here=$(dirname "$0")
+export PYTHONPATH="${PYTHONPATH:-$here/../src}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-4}"
+in_time="timeout --signal=INT ${SECONDS_LEFT:-480}"
+seldom="--set watch.validate_every=10000 --set watch.save_every=10000"
 
 grid() {  # GRID FOLDER TEST...: ends well when time runs out, or photos were left out
     grid=$1 folder=$2
@@ -27,7 +32,7 @@ if [ "$what" = pack ]; then
     mkdir -p "$3"
     # Nobody goes on from the state of a run that is at its end.
     find "$2" -name network.safetensors -printf '%h/state.safetensors\n' > "$2/at-the-end"
-    tar cz --exclude-from="$2/at-the-end" "$2" | split -b 15m - "$3/part-"
+    tar cz --exclude-from="$2/at-the-end" --exclude=claims "$2" | split -b 15m - "$3/part-"
     exit
 elif [ "$what" = unpack ]; then
     cat "$2"/part-* | tar xz
@@ -36,9 +41,9 @@ fi
 
 photos=$2 folder=$3
 shift 3
-here=$(dirname "$0")
-changes="--set data.photos=$photos ${CHANGES:-}"
+changes="--set data.photos=$photos $seldom ${CHANGES:-}"
 mkdir -p "$folder"
+# What was compiled is packed with the rest, and found again.
 export TORCHINDUCTOR_CACHE_DIR="${TORCHINDUCTOR_CACHE_DIR:-$PWD/$folder/compiled}"
 case $what in
 rate)
@@ -47,7 +52,7 @@ rate)
 train)
     $in_time python3 -m scumble train carn-x4-short -o "$folder" --set data.smaller='[0.75,0.5]' \
         --set train.steps=130000 --set train.lr=6e-4 --set train.warmup=1000 \
-        --set watch.validate_every=10000 --set watch.save_every=10000 $changes || [ $? -eq 1 ]  # 1: photos were left out
+        $changes || [ $? -eq 1 ]  # 1: photos were left out
     for test in "$@"; do
         python3 -m scumble evaluate -n "$folder/best.safetensors" --data "$test" | tail -2
     done

@@ -239,6 +239,14 @@ def make_recipe(content: Mapping[str, Any]) -> Recipe:
     return make_section(Recipe, content)
 
 
+def in_full(written: dict[str, Any]) -> dict[str, Any]:
+    """Return a resolved recipe with the defaults of keys that are younger than it."""
+    try:
+        return make_recipe(written).model_dump(mode="json")
+    except RecipeError:
+        return written
+
+
 def make_section(kind: type[SomeSection], content: Mapping[str, Any]) -> SomeSection:
     """Return the section in plain data, or say which key or value is wrong."""
     try:

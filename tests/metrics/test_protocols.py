@@ -175,3 +175,11 @@ def test_an_unknown_protocol_offers_the_nearest():
         "no protocol named 'gopro'. Did you mean 'gopro-rgb'? "
         "Known: gopro-rgb, sr-y-x2, sr-y-x3, sr-y-x4."
     )
+
+
+def test_psnr_alone_is_that_of_the_score():
+    ours, truth = noise(24, 24), noise(24, 24)
+    for protocol in (PROTOCOLS["sr-y-x4"], PROTOCOLS["gopro-rgb"]):
+        assert protocol.psnr(ours, truth) == protocol.score(ours, truth)["psnr"]
+    with pytest.raises(MetricError):
+        PROTOCOLS["sr-y-x4"].psnr(ours, truth.long())

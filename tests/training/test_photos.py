@@ -9,7 +9,7 @@ import torch
 from scumble.data.photos import Pair, find_pairs, load_pair, split
 from scumble.errors import DataError, ImageError
 from scumble.training import photos as room
-from scumble.training.photos import SPLIT_SEED, decode_middles, decode_photos
+from scumble.training.photos import SPLIT_SEED, Shelf, decode_middles, decode_photos
 from scumble.training.team import Team
 from tests.training.photos import make_photos, small_recipe
 
@@ -185,3 +185,30 @@ def test_only_the_first_process_validates(photos, tmp_path):
     found = decode(recipe_for(photos), tmp_path, SecondOfTwo(tmp_path))
     assert found.middles == []
     assert found.store.pairs == sides(photos)[0]
+
+
+def test_photos_are_decoded_once_for_several_runs_on_them(photos, tmp_path):
+    shelf, team = Shelf(), Team("cpu")
+    taken = [
+        decode_photos(recipe, SCALE, tmp_path, team, shelf).store
+        for recipe in (
+            recipe_for(photos),
+            recipe_for(photos),
+            recipe_for(photos, smaller=(0.75,)),
+            recipe_for(photos),
+        )
+    ]
+    assert taken[0] is taken[1]
+    assert taken[2] is not taken[1]
+    assert taken[3] is not taken[0]
+    assert decode(recipe_for(photos), tmp_path).store is not taken[3]
+
+
+def test_a_shelf_lets_go_of_photos_before_it_takes_others(photos, tmp_path):
+    shelf, team = Shelf(), Team("cpu")
+    decode_photos(recipe_for(photos), SCALE, tmp_path, team, shelf)
+    bad = recipe_for(photos, strict=True, smaller=(0.9,))
+    damage(sides(photos)[0][0])
+    with pytest.raises(ImageError):
+        decode_photos(bad, SCALE, tmp_path, team, shelf)
+    assert shelf._kept is None

@@ -13,9 +13,11 @@ import torch
 import scumble
 from scumble.errors import BudgetError, DataError, RecipeError, TrainingError
 from scumble.machine import machine
+from scumble.recipe import in_full
 from scumble.run_folder import read_log, read_starts
 from scumble.training.prepare import Prepared
 from scumble.training.run import BEST, FINAL, STATE, TrainingRun
+from scumble.training.state import Origin
 from scumble.training.team import Team
 from tests.training.photos import PRUNE, make_photos, small_recipe
 
@@ -431,3 +433,27 @@ def test_many_bad_photos_are_named_up_to_a_point(photos, tmp_path, caplog):
     assert "bad09.png" in caplog.text
     assert "bad10.png" not in caplog.text
     assert "5 more photos" in caplog.text
+
+
+def test_a_resumed_optimizer_has_moments_laid_out_like_its_weights(photos, tmp_path):
+    finish(small_recipe(photos, steps=5), tmp_path / "run")
+    step = TrainingRun(small_recipe(photos, steps=5), tmp_path / "run", device="cpu").step
+    moments = [
+        (weight.stride(), state[name].stride())
+        for weight, state in step.optimizer.state.items()
+        for name in ("exp_avg", "exp_avg_sq")
+    ]
+    assert any(ours != tuple(sorted(ours, reverse=True)) for ours, _ in moments)  # channels last
+    assert all(ours == theirs for ours, theirs in moments)
+
+
+def test_a_run_begun_before_a_key_was_known_goes_on(photos, tmp_path, monkeypatch):
+    recipe = small_recipe(photos, steps=5)
+    written = recipe.model_dump(mode="json")
+    del written["train"]["teacher"], written["train"]["teaching"]
+    assert in_full(written) == recipe.model_dump(mode="json")
+    run = TrainingRun(recipe, tmp_path / "run", device="cpu")
+    run.origin = Origin(written, run.origin.photos)
+    list(run.events())
+    assert TrainingRun(recipe, tmp_path / "run", device="cpu").done
+    assert in_full({"train": {"stepz": 5}}) == {"train": {"stepz": 5}}

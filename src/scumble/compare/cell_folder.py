@@ -15,6 +15,7 @@ from scumble.compare.grid import ScoreEntry
 from scumble.comparison import CellResult, State
 from scumble.errors import CheckpointError, ComparisonError, ScumbleError
 from scumble.files import atomic_write
+from scumble.recipe import in_full
 from scumble.run_folder import BEST, FINAL, STATE, read_log, read_starts
 
 CELLS, SCORES, FAILURE = "cells", "scores", "failure.json"
@@ -50,7 +51,7 @@ class CellFolder:
         if not file.exists():
             return False
         made_by = read_info(file).recipe
-        if made_by != self.cell.recipe.model_dump(mode="json"):
+        if made_by is None or in_full(dict(made_by)) != self.cell.recipe.model_dump(mode="json"):
             raise ComparisonError(
                 f"{file} was made by another recipe; give another folder, or the same recipe"
             )

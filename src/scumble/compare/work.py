@@ -20,6 +20,7 @@ from scumble.devices import pick_device
 from scumble.errors import ComparisonError, ScumbleError
 from scumble.evaluate import evaluate
 from scumble.metrics.protocols import PROTOCOLS
+from scumble.training.photos import Shelf
 from scumble.training.run import Event, TrainingRun
 
 
@@ -49,6 +50,7 @@ class Work:
     stopping: bool = False
     tried: set[str] = field(default_factory=set)  # cells that this process has worked on
     run: TrainingRun | None = field(default=None, repr=False)
+    shelf: Shelf = field(default_factory=Shelf, repr=False)  # photos, decoded once for many cells
 
     def __post_init__(self) -> None:
         _refuse_teams()
@@ -130,7 +132,7 @@ class Work:
         if folder.trained or recipe is None:
             return
         self.told(Told(cell.name, "training", 0, recipe.train.steps))
-        self.run = run = TrainingRun(recipe, folder.path, device=self.device)
+        self.run = run = TrainingRun(recipe, folder.path, device=self.device, shelf=self.shelf)
         try:
             if self.stopping:
                 raise StoppedError
@@ -169,7 +171,9 @@ def _refuse_teams() -> None:
 
 def _clean_up(device: str | None) -> None:
     """Give back what a cell used; compiled steps would pile up to torch's limit of eight."""
-    gc.collect()
-    if pick_device(device).type == "cuda":
+    on_gpu = pick_device(device).type == "cuda"
+    if on_gpu:
         torch.compiler.reset()
+    gc.collect()
+    if on_gpu:
         torch.cuda.empty_cache()

@@ -153,6 +153,7 @@ class SLSPruning(GatedPruning):
         self.schedule = PressureSchedule(method.growth, method.min_progress, method.progress)
         self.pressure = Pressure(method.pressure)
         self.steps = 0
+        self.known_reached = False
         # The budget is counted on the picture that the user named, the pressure on the patch.
         self.patch_share = prod(method.sides) / prod(size)
         self.rank_macs = [
@@ -173,7 +174,9 @@ class SLSPruning(GatedPruning):
     @property
     def reached(self) -> bool:
         """Return whether the budget is met and the scores are frozen."""
-        return bool(self.table.frozen)
+        # Asking a GPU means to wait for it; what is frozen stays so.
+        self.known_reached = self.known_reached or bool(self.table.frozen)
+        return self.known_reached
 
     def penalty(self) -> Tensor:
         """Return the pressure times the MACs that one patch costs (Eq. 6)."""
@@ -209,6 +212,7 @@ class SLSPruning(GatedPruning):
         """Go on from where ``get_extra_state`` was called."""
         steps, weight, last_kept = state.tolist()
         self.steps, self.pressure = int(steps), Pressure(weight, last_kept)
+        self.known_reached = False
         self._push()
 
     def _freeze_if_met(self) -> None:

@@ -51,11 +51,7 @@ class Protocol:
         self, restored: Shaped[Tensor, "3 h w"], clean: UInt8[Tensor, "3 clean_h clean_w"]
     ) -> dict[str, float]:
         """Return the score by metric of a restored picture, floats 0..1 or 8 bits."""
-        self._check(restored, clean)
-        if restored.is_floating_point():
-            restored = self.prepare(restored)
-        # Always on the CPU: a score must not depend on where the network ran.
-        ours, truth = self._shaved(restored.cpu()), self._shaved(self.crop(clean).cpu())
+        ours, truth = self._compared(restored, clean)
         ours_seen, truth_seen = self._seen(ours), self._seen(truth)
         scores = {"psnr": psnr(ours_seen, truth_seen), "ssim": ssim(ours_seen, truth_seen)}
         if self.lpips is not None:
@@ -63,6 +59,21 @@ class Protocol:
                 distance = self.lpips(ours.unsqueeze(0) / 255, truth.unsqueeze(0) / 255)
             scores["lpips"] = distance.item()
         return scores
+
+    def psnr(
+        self, restored: Shaped[Tensor, "3 h w"], clean: UInt8[Tensor, "3 clean_h clean_w"]
+    ) -> float:
+        """Return the PSNR alone of a restored picture, floats 0..1 or 8 bits."""
+        ours, truth = self._compared(restored, clean)
+        return psnr(self._seen(ours), self._seen(truth))
+
+    def _compared(self, restored: Tensor, clean: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what is compared of a restored picture and the clean one, in 8 bits."""
+        self._check(restored, clean)
+        if restored.is_floating_point():
+            restored = self.prepare(restored)
+        # Always on the CPU: a score must not depend on where the network ran.
+        return self._shaved(restored.cpu()), self._shaved(self.crop(clean).cpu())
 
     def _seen(self, image: Tensor) -> Tensor:
         return luma(image.double()) if self.colours == "y" else image

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from scumble.data.cache import cache_name
 from scumble.data.photos import (
     Pair,
     Skipped,
@@ -52,7 +53,27 @@ class RunPhotos:
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
-def decode_photos(recipe: Recipe, scale: int, folder: Path, team: Team) -> RunPhotos:
+class Shelf:
+    """Keeps the photos that were decoded last, for the next run on the same ones."""
+
+    def __init__(self) -> None:
+        self._kept: PictureStore | None = None
+        self._key: tuple[object, ...] = ()
+
+    def take(
+        self, pairs: Sequence[Pair], scale: int, limit: int, folder: Path, strict: bool
+    ) -> PictureStore:
+        """Return the decoded photos; others than these are let go of first."""
+        key = cache_name(pairs, scale), limit, strict
+        if self._kept is None or key != self._key:
+            self._kept = None
+            self._kept, self._key = PictureStore(pairs, scale, limit, folder, strict), key
+        return self._kept
+
+
+def decode_photos(
+    recipe: Recipe, scale: int, folder: Path, team: Team, shelf: Shelf | None = None
+) -> RunPhotos:
     """Return the photos of a run in ``folder``; those that cannot be used are named."""
     data = recipe.data
     good, skipped = _usable(data, scale)
@@ -62,7 +83,8 @@ def decode_photos(recipe: Recipe, scale: int, folder: Path, team: Team) -> RunPh
     training += _smaller(training, data, scale)
     limit = int(data.memory_gb * 2**30)
     with team.first():  # it makes the cache, in which the others find everything
-        store = PictureStore(training, scale, limit, folder / CACHE, strict=data.strict)
+        shelf = shelf or Shelf()
+        store = shelf.take(training, scale, limit, folder / CACHE, data.strict)
     judged = held_out if team.rank == 0 else []
     middles, damaged = decode_middles(judged, scale, recipe.watch.crop, data.strict)
     # By path: a photo that cannot be read has no smaller copies either.

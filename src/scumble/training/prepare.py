@@ -26,7 +26,7 @@ from scumble.registry import unknown_name
 from scumble.scoring import mean_score, restore
 from scumble.training.ema import Ema
 from scumble.training.log import Log
-from scumble.training.photos import Middle, decode_photos
+from scumble.training.photos import Middle, Shelf, decode_photos
 from scumble.training.step import TrainStep
 from scumble.training.teacher import read_teacher
 from scumble.training.team import Team
@@ -62,14 +62,14 @@ class Prepared:
         training = network.training
         network.eval()
         scores = [
-            self.protocol.score(restore(network, degraded), clean)["psnr"]
+            self.protocol.psnr(restore(network, degraded), clean)
             for degraded, clean in self.validation
         ]
         network.train(training)
         return mean_score(scores)
 
 
-def prepare(recipe: Recipe, team: Team, folder: Path) -> Prepared:
+def prepare(recipe: Recipe, team: Team, folder: Path, shelf: Shelf | None = None) -> Prepared:
     """Return everything that the recipe's run uses; what cannot work is said now."""
     train = recipe.train
     torch.manual_seed(train.seed)
@@ -81,7 +81,7 @@ def prepare(recipe: Recipe, team: Team, folder: Path) -> Prepared:
         network, macs = _sparse(network, recipe.prune)
     network = network.to(team.device).to(memory_format=torch.channels_last)  # pyright: ignore
     teacher = read_teacher(train, scale, team.device)
-    photos = decode_photos(recipe, scale, folder, team)
+    photos = decode_photos(recipe, scale, folder, team, shelf)
     store = photos.store
     plan = CropPlan(store.sizes, recipe.data.patch, train.seed)
     share = Share(plan, recipe.data.patch, scale, train.batch, team.rank, team.size)

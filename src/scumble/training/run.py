@@ -19,6 +19,7 @@ from scumble.recipe import Recipe
 from scumble.run_folder import BEST, FINAL, RECIPE, STATE
 from scumble.state_dicts import not_finite
 from scumble.training.folder import RunFolder
+from scumble.training.photos import Shelf
 from scumble.training.prepare import Prepared, prepare
 from scumble.training.schedule import learning_rate
 from scumble.training.starts import note_start
@@ -57,7 +58,12 @@ class TrainingRun:
     """One recipe at work in one folder; a stopped run goes on where it was."""
 
     def __init__(
-        self, recipe: Recipe, folder: Path, team: Team | None = None, device: str | None = None
+        self,
+        recipe: Recipe,
+        folder: Path,
+        team: Team | None = None,
+        device: str | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
         self.recipe, self.folder = recipe, folder
         self.team = team or gather_team(device)
@@ -69,7 +75,7 @@ class TrainingRun:
         self.lock = held.lock
         try:
             state = read_state(folder / STATE, self.plain_recipe)
-            self.prepared: Prepared = prepare(recipe, self.team, folder)
+            self.prepared: Prepared = prepare(recipe, self.team, folder, shelf)
             teacher = self.step.teacher
             self.origin = Origin(
                 self.plain_recipe, self.prepared.photos, teacher and teacher.digest

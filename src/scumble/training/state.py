@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from scumble.errors import CheckpointError, TrainingError
+from scumble.recipe import in_full
 from scumble.sealed import read_sealed, write_sealed
 from scumble.training.step import TrainStep
 
@@ -62,8 +63,9 @@ def read_state(path: Path, recipe: dict[str, Any]) -> State | None:
         raise CheckpointError(f"{error}; remove it to begin the run again") from error
     if info is None or info.get("kind") != FORMAT:
         raise CheckpointError(f"{path} is not the state of a training run; remove it, or move it")
-    if info["recipe"] != recipe:
-        changed = ", ".join(_changed(info["recipe"], recipe))
+    begun = in_full(info["recipe"])
+    if begun != recipe:
+        changed = ", ".join(_changed(begun, recipe))
         raise TrainingError(
             f"{path} belongs to a run of another recipe ({changed}); "
             f"give another folder, or the same recipe"
@@ -75,7 +77,7 @@ def restore_state(path: Path, state: State, step: TrainStep, origin: Origin) -> 
     """Bring a run to where ``save_state`` was called."""
     tensors, info = state
     for thing, what in (("photos", "on other photos"), ("teacher", "with another teacher")):
-        if info[thing] != getattr(origin, thing):
+        if info.get(thing) != getattr(origin, thing):
             raise TrainingError(
                 f"{path} belongs to a run {what}; give it the {thing} that it began with, "
                 f"or another folder"
@@ -87,12 +89,21 @@ def restore_state(path: Path, state: State, step: TrainStep, origin: Origin) -> 
         states.setdefault(int(index), {})[name] = value
     groups = step.optimizer.state_dict()["param_groups"]
     step.optimizer.load_state_dict({"state": states, "param_groups": groups})
+    _lay_out_(step.optimizer)
     if step.ema is not None:
         step.ema.restore(_part(tensors, "ema"))
     torch.set_rng_state(tensors["random/cpu"])
     if torch.cuda.is_available() and "random/cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random/cuda"])
     return Progress(info["step"], info["best"])
+
+
+def _lay_out_(optimizer: torch.optim.Optimizer) -> None:
+    """Lay moments out in memory as their parameters are: a fused optimizer takes no others."""
+    for parameter, state in optimizer.state.items():
+        for name, value in state.items():
+            if value.shape == parameter.shape:
+                state[name] = torch.empty_like(parameter).copy_(value)
 
 
 def _part(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
