@@ -3,7 +3,8 @@
     python scripts/add_to_zoo.py carn-x4 RUN/best.safetensors --log RUN/log.jsonl \
         --trained "..." --scores Set5.json Set14.json B100.json Urban100.json
 
-The scores are files from `scumble evaluate --json` of this very network.
+The scores are files from `scumble evaluate --json` of this very network. What is known of the
+network of the zoo that it started from, if it did, is kept with it; a teacher needs to be told of.
 """
 
 import argparse
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--trained", required=True, help="where, how long, how many steps")
     parser.add_argument("--scores", type=Path, nargs="+", required=True)
+    parser.add_argument("--teacher", help="which network, by whom, under which licence")
     given = parser.parse_args()
     results: dict[str, dict[str, float]] = {}
     for path in given.scores:
@@ -39,7 +41,13 @@ def main() -> None:
     target = ZOO / f"{given.name}.safetensors"
     scumble.save(network, target, dtype=torch.float16, **said)
     manifest = json.loads((ZOO / "manifest.json").read_text())
+    assert info.recipe is not None
+    if bool(info.recipe["train"].get("teacher")) != bool(given.teacher):
+        parser.error("--teacher says who the teacher of the recipe is, if it has one")
+    start = info.recipe["network"]["start"]
     manifest[given.name] = {
+        **({"started_from": manifest[start]} if start in manifest else {}),
+        **({"teacher": given.teacher} if given.teacher else {}),
         "trained": given.trained,
         "data": DATA,
         "licence": LICENCE,
