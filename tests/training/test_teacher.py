@@ -111,3 +111,14 @@ def test_a_teacher_that_cannot_teach_is_refused_before_any_step(teacher, words, 
     with pytest.raises(RecipeError, match=f"^{re.escape(words)}$"):
         TrainingRun(recipe, tmp_path / "run", device="cpu")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_step_with_a_teacher_is_one_graph():
+    torch.manual_seed(0)
+    network, told = (scumble.build("edsr-x2", features=8, blocks=1) for _ in range(2))
+    optimizer = torch.optim.Adam(network.parameters())
+    step = TrainStep(network, optimizer, F.l1_loss, torch.bfloat16, teacher=Teacher(told, 0.5))
+    degraded, clean = torch.rand(2, 3, 12, 12), torch.rand(2, 3, 24, 24)
+    plain = step.objective(degraded, clean)
+    graph = torch.compile(step.objective, fullgraph=True, backend="eager")
+    torch.testing.assert_close(graph(degraded, clean), plain)
