@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import yaml
 
@@ -183,3 +185,30 @@ def test_one_grid_or_some_recipes(tmp_path):
         make_plan(["table2"])
     with pytest.raises(RecipeError, match="none.yaml cannot be read as a grid or recipe: No such"):
         make_plan([str(tmp_path / "none.yaml")])
+
+
+PRESSURES = """
+base: carn-x4-8th
+settings: [{name: ""}, {name: constant, pressure_of: "OTHER", set: [prune.anneal=false]}]
+seeds: [0, 1]
+"""
+
+
+def test_a_setting_may_begin_with_the_last_pressure_of_another(tmp_path):
+    cells = plan_of(tmp_path, PRESSURES.replace("OTHER", "")).cells[1:]
+    assert {cell.name: cell.pressure_of for cell in cells} == {
+        "carn-x4_sls_1-8_seed0": None,
+        "carn-x4_sls_1-8_seed1": None,
+        "carn-x4_sls_1-8_constant_seed0": "carn-x4_sls_1-8_seed0",
+        "carn-x4_sls_1-8_constant_seed1": "carn-x4_sls_1-8_seed1",
+    }
+
+
+@pytest.mark.parametrize("other", ["constant", "nobody"])
+def test_a_pressure_comes_from_another_setting_that_finds_its_own(tmp_path, other):
+    told = (
+        f"pressure_of of the setting 'constant' needs another setting, one without pressure_of, "
+        f"got {other!r}; known: ''"
+    )
+    with pytest.raises(RecipeError, match=f"^{re.escape(told)}$"):
+        plan_of(tmp_path, PRESSURES.replace("OTHER", other))

@@ -19,9 +19,10 @@ from scumble.compare.estimate import estimates
 from scumble.compare.standing import write
 from scumble.comparison import Comparison
 from scumble.errors import ComparisonError, UnknownNameError
+from scumble.run_folder import read_log
 from scumble.training.run import TrainingRun
 from tests.compare.grids import small_plan, write_grid
-from tests.training.photos import make_photos
+from tests.training.photos import PRUNE, make_photos
 
 
 @pytest.fixture
@@ -333,3 +334,35 @@ def test_processes_on_one_folder_survive_kills_and_share_the_work(tmp_path, phot
     written = Comparison.read(tmp_path / "out" / "comparison.json")
     assert set(states(written).values()) == {"done"}
     assert networks(tmp_path / "out") == whole
+
+
+def test_a_cell_waits_for_the_one_whose_pressure_it_begins_with(tmp_path, photos):
+    settings = [
+        {"name": "constant", "pressure_of": "", "set": ["prune.anneal=false"]},
+        {"name": "", "set": []},
+    ]
+    pace = [f"prune.{key}={value}" for key, value in PRUNE.items() if key not in ("size", "budget")]
+    plan = small_plan(
+        tmp_path,
+        photos,
+        methods=["sls"],
+        budgets=["1/4"],
+        settings=settings,
+        set=[*pace, "train.steps=60"],
+    )
+    before = look(plan, tmp_path / "out")
+    assert [(cell.state, cell.told) for cell in before.cells] == [
+        ("waiting", "for edsr-x2_sls_1-4_seed0"),
+        ("waiting", ""),
+    ]
+    tried: list[str] = []
+    found = Work(plan, tmp_path / "out", "cpu", lambda what: tried.append(what.cell)).all()
+    assert list(dict.fromkeys(tried)) == [
+        "edsr-x2_sls_1-4_seed0",
+        "edsr-x2_sls_1-4_constant_seed0",
+    ]
+    assert [cell.state for cell in found.cells] == ["done", "done"]
+    constant, annealed = (read_log(tmp_path / "out" / "cells" / c.name) for c in plan.cells)
+    assert {event["pressure"] for event in constant} == {annealed[-1]["pressure"]}
+    assert PRUNE["pressure"] < annealed[-1]["pressure"]
+    assert [cell.state for cell in look(plan, tmp_path / "out").cells] == ["done", "done"]

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ class CellFolder:
     root: Path  # of the comparison
     score: tuple[ScoreEntry, ...]
     best: bool = False
+    waits_for: str | None = None  # a cell that needs to be trained before
 
     @property
     def path(self) -> Path:
@@ -45,8 +46,8 @@ class CellFolder:
     @property
     def trained(self) -> bool:
         """Return whether the run is at its end; a network by another recipe is refused."""
-        if self.cell.recipe is None:
-            return True
+        if self.cell.recipe is None or self.waits_for is not None:
+            return self.waits_for is None
         file = self.path / FINAL
         if not file.exists():
             return False
@@ -156,12 +157,20 @@ class CellFolder:
             return "failed", failure["reason"]
         if (self.path / STATE).exists() or (self.path / FINAL).exists():
             return "stopped", self._progress()
-        return "waiting", ""
+        return "waiting", f"for {self.waits_for}" if self.waits_for else ""
 
     def _progress(self) -> str:
         steps = self.steps_done()
         total = self.cell.recipe.train.steps if self.cell.recipe else 0
         return "trained, not scored" if steps >= total else f"after step {steps} of {total}"
+
+    @property
+    def last_pressure(self) -> float | None:
+        """Return the pressure at the end of the training; None before."""
+        try:
+            return read_log(self.path)[-1]["pressure"] if self.trained else None
+        except (OSError, LookupError, ScumbleError):
+            return None
 
     def steps_done(self) -> int:
         """Return how many steps the run's log tells of."""
@@ -192,8 +201,22 @@ class CellFolder:
 
 
 def folders_of(plan: Plan, root: Path) -> list[CellFolder]:
-    """Return the cells of a comparison in the order of its table."""
-    return [CellFolder(cell, root, plan.score, plan.best) for cell in plan.cells]
+    """Return the cells of a comparison in the order of its table, as far as they are known."""
+    folders = {cell.name: CellFolder(cell, root, plan.score, plan.best) for cell in plan.cells}
+    return [_with_pressure(folder, folders) for folder in folders.values()]
+
+
+def _with_pressure(folder: CellFolder, folders: Mapping[str, CellFolder]) -> CellFolder:
+    """Return a folder whose cell begins with the last pressure of another, once that is trained."""
+    name, recipe = folder.cell.pressure_of, folder.cell.recipe
+    if name is None or recipe is None or recipe.prune is None:
+        return folder
+    pressure = folders[name].last_pressure
+    if pressure is None:
+        return replace(folder, waits_for=name)
+    prune = recipe.prune.model_copy(update={"pressure": pressure})
+    recipe = recipe.model_copy(update={"prune": prune})
+    return replace(folder, cell=replace(folder.cell, recipe=recipe))
 
 
 def pictures_digest(entry: ScoreEntry) -> str | None:

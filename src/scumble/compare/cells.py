@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ class Cell:
     recipe: Recipe | None  # None for a dense network, or where the recipe makes no sense
     start: str | None = None  # a dense network: a file, or one of the zoo
     refusal: str | None = None  # why it cannot be
+    pressure_of: str | None = None  # the cell whose last pressure this one begins with
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def _cells(grid: Grid, base: dict[str, Any], changes: Sequence[str]) -> Iterator
     networks, methods = grid.networks or own.networks, grid.methods or own.methods
     budgets, seeds = grid.budgets or own.budgets, grid.seeds or own.seeds
     settings = grid.settings or (SettingEntry(name=""),)
+    _check_pressures(settings)
     for network in networks:
         begun = _beginning(base, network)
         shared = (*grid.set, *changes, *network.set)
@@ -116,7 +118,11 @@ def _cells(grid: Grid, base: dict[str, Any], changes: Sequence[str]) -> Iterator
             pruned = {**prune, "method": method.name, "budget": budget.budget}
             content = {**begun, "prune": pruned}
             changed = (*method.set, *budget.set, *setting.set, f"train.seed={seed}")
-            yield _cell(place, content, (*shared, *changed))
+            cell = _cell(place, content, (*shared, *changed))
+            if setting.pressure_of is not None:
+                other = place.model_copy(update={"setting": setting.pressure_of})
+                cell = replace(cell, pressure_of=_name_of(other))
+            yield cell
 
 
 def _section(content: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -141,10 +147,25 @@ def _beginning(base: Mapping[str, Any], network: NetworkEntry) -> dict[str, Any]
     return {**base, "network": section}
 
 
-def _cell(place: Place, content: dict[str, Any], changes: Sequence[str]) -> Cell:
-    name = _folder_name(
+def _check_pressures(settings: Sequence[SettingEntry]) -> None:
+    """Refuse a setting that takes its pressure from one that does not find its own."""
+    own = [setting.name for setting in settings if setting.pressure_of is None]
+    for setting in settings:
+        if setting.pressure_of is not None and setting.pressure_of not in own:
+            raise RecipeError(
+                f"pressure_of of the setting {setting.name!r} needs another setting, one without "
+                f"pressure_of, got {setting.pressure_of!r}; known: {', '.join(map(repr, own))}"
+            )
+
+
+def _name_of(place: Place) -> str:
+    return _folder_name(
         place.network, place.label, place.budget, place.setting, f"seed{place.seed}"
     )
+
+
+def _cell(place: Place, content: dict[str, Any], changes: Sequence[str]) -> Cell:
+    name = _name_of(place)
     try:
         recipe = change_recipe(content, changes)
     except RecipeError as error:

@@ -66,6 +66,9 @@ class SettingEntry(Section):
     """Changes to the recipe under one name: a row of an ablation."""
 
     name: str = Field(description="what the table calls it; nothing for the recipe as it is")
+    pressure_of: str | None = Field(
+        default=None, description="begin with the last pressure of this setting's cells"
+    )
     set: Changes = ()
 
 

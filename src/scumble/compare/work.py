@@ -80,9 +80,10 @@ class Work:
             ) from error
         folders = folders_of(self.plan, self.root)
         failures = {folder.cell.name: folder.failure() for folder in folders}
-        # Again and again until nothing was left: the cells of others may come free meanwhile.
+        # Again and again until nothing was left: the cells of others may come free meanwhile, and
+        # what some have waited for may be there.
         while any(self._try(folder, failures[folder.cell.name]) for folder in folders):
-            pass
+            folders = folders_of(self.plan, self.root)
         return write(self.plan, self.root)
 
     def _try(self, folder: CellFolder, before: dict[str, str] | None) -> bool:
@@ -93,7 +94,7 @@ class Work:
         cell = folder.cell
         if self.stopping or cell.refusal is not None or cell.name in self.tried:
             return False
-        if folder.failure() not in (None, before) or folder.finished:
+        if folder.failure() not in (None, before) or folder.finished or folder.waits_for:
             return False
         claim = take(folder.path)
         if claim is None:
