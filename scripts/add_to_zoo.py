@@ -36,14 +36,14 @@ def main() -> None:
         of_protocol = results.setdefault(report["protocol"], {})
         of_protocol[Path(report["data"]).name] = round(report["mean"]["psnr"], 3)
     info = scumble.read_info(given.file)
+    assert info.recipe is not None
+    if bool(info.recipe["train"].get("teacher")) != bool(given.teacher):
+        parser.error("--teacher says who the teacher of the recipe is, if it has one")
     network = scumble.load(given.file)
     said = {"recipe": info.recipe, "data": DATA, "licence": LICENCE, "results": results}
     target = ZOO / f"{given.name}.safetensors"
     scumble.save(network, target, dtype=torch.float16, **said)
     manifest = json.loads((ZOO / "manifest.json").read_text())
-    assert info.recipe is not None
-    if bool(info.recipe["train"].get("teacher")) != bool(given.teacher):
-        parser.error("--teacher says who the teacher of the recipe is, if it has one")
     start = info.recipe["network"]["start"]
     manifest[given.name] = {
         **({"started_from": manifest[start]} if start in manifest else {}),

@@ -210,3 +210,16 @@ def test_where_no_engine_is_needed_none_is_loaded(photos):
         f"evaluate('bicubic', {str(photos)!r}, 'sr-y-x2'); sys.exit('llvmlite' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_picture_that_the_engine_cannot_take_is_run_in_pytorch(photos, tmp_path, caplog):
+    path = tmp_path / "rfdn.safetensors"
+    scumble.save(scumble.build("rfdn-x2", features=8, attention=4, blocks=1), path)
+    make_photos(photos / "small", count=1, side=28)
+    report = evaluate(str(path), photos)
+    (failed,) = report.evaluation.failed
+    assert "Rfdn cannot be run on 18x14 pixels: " in str(failed.failure)
+    assert "Output size is too small" in str(failed.failure)
+    assert "a picture of 18x14 is run in PyTorch: Rfdn does something else" in caplog.text
+    (refused,) = evaluate(str(path), photos, engine="cpu").evaluation.failed
+    assert "does something else for pictures of 18x14 than for others" in str(refused.failure)

@@ -11,6 +11,7 @@ import scumble.zoo
 from scumble.checkpoint import load
 from scumble.data.photos import Skipped, check_pairs, find_pairs
 from scumble.devices import pick_device
+from scumble.engines.dispatch import AUTO
 from scumble.errors import DataError, NetworkError
 from scumble.inspection import Inspection, inspect
 from scumble.metrics.protocols import PROTOCOLS
@@ -86,7 +87,7 @@ def evaluate(
     lpips: Path | None = None,
     told: Callable[[int, int], None] | None = None,
     network: str | None = None,
-    engine: str = "auto",
+    engine: str = AUTO,
 ) -> Report:
     """Return the scores of a network on a folder of pictures.
 
@@ -119,7 +120,7 @@ def evaluate(
         if told is not None:
             told(len(scores), len(pairs))
     evaluation = Evaluation(chosen, tuple(scores))
-    report = Report(model, str(data), evaluation, tuple(skipped), cost, running.engine)
+    report = Report(model, str(data), evaluation, tuple(skipped), cost, running.compiled.engine)
     _refuse_nothing_scored(report)
     return report
 

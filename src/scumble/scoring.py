@@ -1,5 +1,6 @@
 """Pictures that a network restored → scores."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -12,9 +13,13 @@ from torch import Tensor, nn
 from scumble.data.bicubic import resize
 from scumble.data.images import to_float, to_uint8
 from scumble.data.photos import Pair, load_pair
+from scumble.engines.base import Compiled
+from scumble.engines.dispatch import AUTO, compile
 from scumble.errors import DataError, EngineError, ImageError, MetricError, NetworkError
 from scumble.metrics.protocols import Protocol
 from scumble.tiles import reach, run_tiled
+
+log = logging.getLogger(__name__)
 
 
 def mean_score(scores: Iterable[float]) -> float | None:
@@ -95,9 +100,9 @@ class Bicubic(nn.Module):
 class Running:
     """A network made ready to be scored."""
 
-    name: str  # of the network's class
-    engine: str
-    run: Callable[[Tensor], Tensor]
+    network: nn.Module
+    compiled: Compiled
+    may_fall_back: bool  # to the network itself, for a picture that the engine cannot take
     device: torch.device
     scale: int
     tile: int | None = None  # larger pictures are restored in tiles of this side
@@ -108,28 +113,34 @@ class Running:
         cls, network: nn.Module, scale: int, device: torch.device, engine: str, tile: int | None
     ) -> "Running":
         """Return ``network`` ready to run; tiles that would change its result are refused."""
-        name = type(network).__name__
         halo = None if tile is None else reach(network, scale)
         if tile is not None and halo is None:
             raise NetworkError(
-                f"{name} sees the whole picture at once, so tiles would change "
+                f"{type(network).__name__} sees the whole picture at once, so tiles would change "
                 f"its result; evaluate it without tiles"
             )
-        network = network.to(device).eval()
-        if engine == "auto" and (device.type != "cpu" or isinstance(network, Bicubic)):
-            return cls(name, "reference", network, device, scale, tile, halo or 0)
-        from scumble.engines import compile  # late: what a GPU does not need is not loaded there
-
-        compiled = compile(network, engine)
-        return cls(name, compiled.engine, compiled, device, scale, tile, halo or 0)
+        # Bicubic is no network, and nothing of it can be made native.
+        chosen = "reference" if engine == AUTO and isinstance(network, Bicubic) else engine
+        compiled = compile(network.to(device).eval(), chosen)
+        return cls(network, compiled, chosen == AUTO, device, scale, tile, halo or 0)
 
     def restore(self, degraded: Tensor) -> Tensor:
         """Return the restored picture, floats in 0..1, of an 8-bit one ``[3, H, W]``."""
         image = to_float(degraded).unsqueeze(0).to(self.device)
+        try:
+            return self._run(self.compiled, image)
+        except EngineError as error:
+            if not self.may_fall_back or self.compiled.engine == "reference":
+                raise
+            height, width = degraded.shape[1:]
+            log.warning("a picture of %dx%d is run in PyTorch: %s", width, height, error)
         with torch.inference_mode():
-            if self.tile is None or max(image.shape[2:]) <= self.tile:
-                return self.run(image)[0]
-            return run_tiled(self.run, image, self.scale, self.tile, self.halo)[0]
+            return self._run(self.network, image)
+
+    def _run(self, run: Callable[[Tensor], Tensor], image: Tensor) -> Tensor:
+        if self.tile is None or max(image.shape[2:]) <= self.tile:
+            return run(image)[0]
+        return run_tiled(run, image, self.scale, self.tile, self.halo)[0]
 
 
 def score_each(
@@ -157,7 +168,8 @@ def _scores(running: Running, pair: Pair, protocol: Protocol) -> dict[str, float
         height, width = degraded.shape[1:]
         reason = str(error).partition("\n")[0]
         raise NetworkError(
-            f"{pair.clean}: {running.name} cannot be run on {width}x{height} pixels: {reason}"
+            f"{pair.clean}: {type(running.network).__name__} cannot be run on {width}x{height} "
+            f"pixels: {reason}"
         ) from error
     try:
         return protocol.score(restored, clean)

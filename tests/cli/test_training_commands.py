@@ -3,9 +3,11 @@ import re
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
-import scumble
+import scumble.zoo
 from scumble import read_info
+from scumble.cli.app import app
 from scumble.evaluate import evaluate
 from tests.cli.test_command_line import run
 from tests.training.photos import PRUNE, make_photos, small_recipe
@@ -164,3 +166,11 @@ def test_groups_that_fit_no_layer_are_refused_in_words_of_the_command_line():
     wrong = run("inspect", "carn", "--pattern", "3:100", expect=2).stderr
     assert "found none; choose a smaller m, or pad the groups (pad_groups)" in wrong
     assert "where=" not in wrong
+
+
+def test_zoo_tells_where_a_network_comes_from(monkeypatch):
+    entry = scumble.zoo.manifest()["carn-x4"]
+    known = {**entry, "started_from": {**entry, "trained": "for a week"}, "teacher": "another"}
+    monkeypatch.setattr("scumble.zoo.manifest", lambda: {"carn-x4": known})
+    told = CliRunner().invoke(app, ["zoo"]).stdout
+    assert "  started from: for a week\n  taught by: another\n" in told

@@ -212,3 +212,11 @@ def test_a_pressure_comes_from_another_setting_that_finds_its_own(tmp_path, othe
     )
     with pytest.raises(RecipeError, match=f"^{re.escape(told)}$"):
         plan_of(tmp_path, PRESSURES.replace("OTHER", other))
+
+
+def test_a_pressure_is_for_methods_that_have_one(tmp_path):
+    text = PRESSURES.replace("OTHER", "") + "methods: [sls, oneshot]"
+    cells = {cell.name: cell for cell in plan_of(tmp_path, text).cells}
+    refused = cells["carn-x4_oneshot_1-8_constant_seed0"]
+    assert refused.refusal == "pressure_of is for sls, which has a pressure, not for oneshot"
+    assert cells["carn-x4_sls_1-8_constant_seed0"].pressure_of == "carn-x4_sls_1-8_seed0"

@@ -18,6 +18,7 @@ from scumble.compare.claims import take
 from scumble.compare.estimate import estimates
 from scumble.compare.standing import write
 from scumble.comparison import Comparison
+from scumble.data.store import PictureStore
 from scumble.errors import ComparisonError, UnknownNameError
 from scumble.run_folder import read_log
 from scumble.training.run import TrainingRun
@@ -366,3 +367,28 @@ def test_a_cell_waits_for_the_one_whose_pressure_it_begins_with(tmp_path, photos
     assert {event["pressure"] for event in constant} == {annealed[-1]["pressure"]}
     assert PRUNE["pressure"] < annealed[-1]["pressure"]
     assert [cell.state for cell in look(plan, tmp_path / "out").cells] == ["done", "done"]
+
+
+def test_photos_are_decoded_once_for_all_cells(tmp_path, photos, monkeypatch):
+    stores: list[object] = []
+    prepare = PictureStore.__init__
+
+    def counted(self, *args, **more):
+        stores.append(self)
+        prepare(self, *args, **more)
+
+    monkeypatch.setattr(PictureStore, "__init__", counted)
+    found = Work(small_plan(tmp_path, photos), tmp_path / "out", "cpu").all()
+    assert [cell.state for cell in found.cells] == ["done", "done"]
+    assert len(stores) == 1
+
+
+def test_cells_trained_before_a_key_of_recipes_was_known_are_done(tmp_path, photos, monkeypatch):
+    plan = small_plan(tmp_path, photos, budgets=["1/4"])
+    written = plan.cells[0].recipe.model_dump(mode="json")
+    del written["train"]["teacher"]
+    run = TrainingRun(plan.cells[0].recipe, tmp_path / "out/cells" / plan.cells[0].name)
+    run.plain_recipe = written
+    list(run.events())
+    (folder,) = folders_of(plan, tmp_path / "out")
+    assert folder.trained

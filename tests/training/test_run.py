@@ -447,7 +447,7 @@ def test_a_resumed_optimizer_has_moments_laid_out_like_its_weights(photos, tmp_p
     assert all(ours == theirs for ours, theirs in moments)
 
 
-def test_a_run_begun_before_a_key_was_known_goes_on(photos, tmp_path, monkeypatch):
+def test_a_run_begun_before_a_key_was_known_goes_on(photos, tmp_path):
     recipe = small_recipe(photos, steps=5)
     written = recipe.model_dump(mode="json")
     del written["train"]["teacher"], written["train"]["teaching"]

@@ -100,6 +100,11 @@ def test_a_stopped_run_goes_on_with_its_teacher_and_no_other(teacher, tmp_path):
             "but carn-x4 enlarges 4 times",
         ),
         (
+            "theirs.pth",
+            "train.teacher needs a file that says which network it holds, got theirs.pth; "
+            "load it into its network, and scumble.save that",
+        ),
+        (
             "nobody.safetensors",
             "train.teacher: there is no file nobody.safetensors; "
             "give a trained network by --set train.teacher=FILE",
@@ -122,3 +127,10 @@ def test_a_step_with_a_teacher_is_one_graph():
     plain = step.objective(degraded, clean)
     graph = torch.compile(step.objective, fullgraph=True, backend="eager")
     torch.testing.assert_close(graph(degraded, clean), plain)
+
+
+def test_a_teacher_in_half_precision_teaches_in_that_of_the_run(tmp_path):
+    path = tmp_path / "half.safetensors"
+    scumble.save(scumble.build("edsr-x2", features=8, blocks=1).half(), path)
+    recipe = small_recipe(make_photos(tmp_path / "photos"), teacher=str(path), steps=2)
+    assert trained(recipe, tmp_path / "run")

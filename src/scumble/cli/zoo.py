@@ -19,9 +19,9 @@ def zoo(as_json: JsonOption = False) -> None:
         megabytes = scumble.zoo.find(name).stat().st_size / 1e6
         typer.echo(f"{name}, {megabytes:.1f} MB: {entry['trained']}")
         if "started_from" in entry:
-            typer.echo(f"  started from {entry['started_from']['trained']}")
+            typer.echo(f"  started from: {entry['started_from']['trained']}")
         if "teacher" in entry:
-            typer.echo(f"  taught by {entry['teacher']}")
+            typer.echo(f"  taught by: {entry['teacher']}")
         typer.echo(f"  trained on {entry['data']} ({entry['licence']})")
         for protocol, scores in entry["results"].items():
             told = "  ".join(f"{data} {psnr:.2f}" for data, psnr in scores.items())

@@ -21,6 +21,7 @@ from scumble.compare.grid import (
 from scumble.comparison import DENSE, Place
 from scumble.core.budget import Budget
 from scumble.errors import RecipeError
+from scumble.methods import SLS
 from scumble.recipe import Recipe, change_recipe, make_section
 
 LONGEST_NAME = 120
@@ -121,7 +122,7 @@ def _cells(grid: Grid, base: dict[str, Any], changes: Sequence[str]) -> Iterator
             cell = _cell(place, content, (*shared, *changed))
             if setting.pressure_of is not None:
                 other = place.model_copy(update={"setting": setting.pressure_of})
-                cell = replace(cell, pressure_of=_name_of(other))
+                cell = _with_pressure_of(cell, _name_of(other))
             yield cell
 
 
@@ -156,6 +157,14 @@ def _check_pressures(settings: Sequence[SettingEntry]) -> None:
                 f"pressure_of of the setting {setting.name!r} needs another setting, one without "
                 f"pressure_of, got {setting.pressure_of!r}; known: {', '.join(map(repr, own))}"
             )
+
+
+def _with_pressure_of(cell: Cell, other: str) -> Cell:
+    """Return a cell that begins with the last pressure of another, if its method has any."""
+    if cell.place.method != SLS.name:
+        refusal = f"pressure_of is for sls, which has a pressure, not for {cell.place.method}"
+        return replace(cell, recipe=None, refusal=cell.refusal or refusal)
+    return replace(cell, pressure_of=other)
 
 
 def _name_of(place: Place) -> str:

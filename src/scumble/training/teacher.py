@@ -1,12 +1,14 @@
 """A trained network that another one learns from, beside the photos."""
 
 import hashlib
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from scumble.checkpoint import load
 from scumble.errors import CheckpointError, RecipeError
+from scumble.foreign import ENDINGS
 from scumble.models import spec_of
 from scumble.recipe import TrainSection
 
@@ -39,6 +41,11 @@ def read_teacher(train: TrainSection, scale: int, device: torch.device) -> Teach
     start = train.teacher
     if start is None:
         return None
+    if Path(start).suffix in ENDINGS:
+        raise RecipeError(
+            f"train.teacher needs a file that says which network it holds, got {start}; "
+            f"load it into its network, and scumble.save that"
+        )
     try:
         network = load(start)
     except CheckpointError as error:
@@ -52,5 +59,5 @@ def read_teacher(train: TrainSection, scale: int, device: torch.device) -> Teach
             f"train.teacher needs to enlarge pictures {scale} times, as the network does, "
             f"but {start} enlarges {spec.arguments['scale']} times"
         )
-    network = network.to(device).to(memory_format=torch.channels_last)  # pyright: ignore
+    network = network.float().to(device).to(memory_format=torch.channels_last)  # pyright: ignore
     return Teacher(network, train.teaching)

@@ -7,13 +7,16 @@ import threading
 import time
 
 import pytest
+import torch
 
+import scumble
 from scumble.engines.cpu.edge_kernel import MoveKernel
 from scumble.engines.cpu.kernels import kernels
 from scumble.engines.cpu.layer_code import bits
 from scumble.engines.cpu.target import target
 from scumble.engines.cpu.worker_kernel import Call, Program, WorkerKernel
-from scumble.engines.cpu.workers import Workers
+from scumble.engines.cpu.workers import Workers, _Task
+from tests.engines.cpu.test_whole_networks import lively, picture, pruned
 
 Words = ctypes.Array[ctypes.c_int64]
 
@@ -60,3 +63,19 @@ def test_ctrl_c_tells_the_threads_to_stop():
         workers.run(lambda: [(0, 0)], stop)
     workers.close()
     assert told.is_set()
+
+
+def test_a_run_that_is_cancelled_makes_nothing(monkeypatch):
+    engine = scumble.compile(pruned(lively("edsr-x2", features=32, blocks=1), "4:32"), "cpu", 2)
+    given = picture(0, 20, 30)
+    wanted = engine(given)
+    begin = _Task.__init__
+
+    def cancelled(self, *args):
+        begin(self, *args)
+        self.cancelled = True
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_Task, "__init__", cancelled)
+        assert not torch.equal(engine(given), wanted)
+    assert torch.equal(engine(given), wanted)

@@ -6,7 +6,7 @@ from scumble.engines.cpu.layers import Convolve, Layers
 from scumble.engines.cpu.native import Native
 
 if TYPE_CHECKING:
-    from scumble.engines.cpu.engine import CompiledCpu
+    from scumble.engines.cpu.compiled import CompiledCpu
 
 
 def explain(compiled: "CompiledCpu") -> str:
