@@ -1,4 +1,4 @@
-"""Network + pictures + protocol → scores."""
+"""Network + pictures + protocol → scores and costs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
