@@ -40,7 +40,14 @@ def main() -> None:
     if bool(info.recipe["train"].get("teacher")) != bool(given.teacher):
         parser.error("--teacher says who the teacher of the recipe is, if it has one")
     network = scumble.load(given.file)
-    said = {"recipe": info.recipe, "data": DATA, "licence": LICENCE, "results": results}
+    # Where the photos lay is nobody's business.
+    data = {**info.recipe["data"], "photos": Path(info.recipe["data"]["photos"]).name}
+    said = {
+        "recipe": {**info.recipe, "data": data},
+        "data": DATA,
+        "licence": LICENCE,
+        "results": results,
+    }
     target = ZOO / f"{given.name}.safetensors"
     scumble.save(network, target, dtype=torch.float16, **said)
     manifest = json.loads((ZOO / "manifest.json").read_text())
