@@ -78,6 +78,8 @@ def test_a_protocol_of_another_scale_is_refused(photos, model):
 def test_bicubic_is_a_model_too(photos):
     report = evaluate("bicubic", photos, "sr-y-x2")
     assert report.cost is None
+    with pytest.raises(NetworkError, match="^bicubic runs without an engine, got cpu; leave it"):
+        evaluate("bicubic", photos, "sr-y-x2", engine="cpu")
     assert report.evaluation.mean["psnr"] > 30
     enlarged = Bicubic(2)(torch.full((1, 3, 4, 5), 0.2))
     torch.testing.assert_close(enlarged, torch.full((1, 3, 8, 10), 0.2))

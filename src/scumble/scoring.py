@@ -119,8 +119,11 @@ class Running:
                 f"{type(network).__name__} sees the whole picture at once, so tiles would change "
                 f"its result; evaluate it without tiles"
             )
-        # Bicubic is no network, and nothing of it can be made native.
-        chosen = "reference" if engine == AUTO and isinstance(network, Bicubic) else engine
+        chosen = engine
+        if isinstance(network, Bicubic):  # nothing of it can be made native
+            chosen = "reference"
+            if engine not in (AUTO, chosen):
+                raise NetworkError(f"bicubic runs without an engine, got {engine}; leave it out")
         compiled = compile(network.to(device).eval(), chosen)
         return cls(network, compiled, chosen == AUTO, device, scale, tile, halo or 0)
 
