@@ -5,7 +5,7 @@
 #     benchmarks/on_a_gpu.sh train PHOTOS FOLDER TEST...    # a CARN x4 for the zoo
 #     benchmarks/on_a_gpu.sh prune PHOTOS FOLDER TEST...    # the zoo's to 1/8: SLS beside one-shot
 #     benchmarks/on_a_gpu.sh grid  PHOTOS FOLDER TEST...    # GRID (table2-carn-x4), by WORKERS (2)
-#     benchmarks/on_a_gpu.sh pack  FOLDER PARTS             # a folder as files of at most 15 MB, to
+#     benchmarks/on_a_gpu.sh pack  FOLDER PARTS             # a folder as files of at most 15 MiB, to
 #     benchmarks/on_a_gpu.sh unpack PARTS                   # go on elsewhere under the same name
 #
 # Run it at the root of a clone. PHOTOS holds the training photos, each TEST pictures to score on.

@@ -125,7 +125,8 @@ class Running:
             if engine not in (AUTO, chosen):
                 raise NetworkError(f"bicubic runs without an engine, got {engine}; leave it out")
         compiled = compile(network.to(device).eval(), chosen)
-        return cls(network, compiled, chosen == AUTO, device, scale, tile, halo or 0)
+        may_fall_back = chosen == AUTO and compiled.engine != "reference"
+        return cls(network, compiled, may_fall_back, device, scale, tile, halo or 0)
 
     def restore(self, degraded: Tensor) -> Tensor:
         """Return the restored picture, floats in 0..1, of an 8-bit one ``[3, H, W]``."""
@@ -133,7 +134,7 @@ class Running:
         try:
             return self._run(self.compiled, image)
         except EngineError as error:
-            if not self.may_fall_back or self.compiled.engine == "reference":
+            if not self.may_fall_back:
                 raise
             height, width = degraded.shape[1:]
             log.warning("a picture of %dx%d is run in PyTorch: %s", width, height, error)
